@@ -1,0 +1,1 @@
+# decode: see docs/architecture.md

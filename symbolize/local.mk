@@ -1,0 +1,1 @@
+# symbolize: see docs/architecture.md

@@ -1,0 +1,1 @@
+# testdata: see docs/architecture.md

@@ -1,0 +1,1 @@
+# writer: see docs/architecture.md
