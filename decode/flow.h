@@ -1,0 +1,116 @@
+/* Flow: PT packets + code graph -> a stream of events in execution order.
+ *
+ * The unit is a piece: the bytes of one AUX buffer from one PSB to the next (or to a cut).
+ * Pieces are independent, so they decode in parallel; the exact join of segments puts them
+ * together. An event has the node whose branch was executed (`from`) and the node that runs
+ * next (`to`); plain branches inside a function are not events, except FLOW_STEP.
+ *
+ * Two engines stand behind this header: ours (flow.c, fast) and libipt's block decoder
+ * (flow_libipt.c, the reference). Both feed the same sink.
+ *
+ * Time: perf-clock ns, never decreasing within a piece; spread between the known times of
+ * the packets by instruction counts. Without any time: instruction ordinals. */
+#ifndef DECODE_FLOW_H
+#define DECODE_FLOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "decode/graph.h"
+#include "decode/sideband.h"
+
+enum flow_kind {
+	FLOW_SYNC,      /* piece start at a PSB with tracing on: execution is at `to` */
+	FLOW_TASK,      /* the CPU runs another task from here: data = task_id.v */
+	FLOW_BEGIN,     /* tracing on at `to` (TIP.PGE) */
+	FLOW_END,       /* tracing off; `from` = node whose branch left (cause FLOW_END_BRANCH,
+	                   _SYSCALL), or node at the interrupted ip (_ASYNC); cause = enum flow_end */
+	FLOW_CALL,      /* direct or indirect call from -> to */
+	FLOW_RETURN,    /* return from -> to */
+	FLOW_JUMP,      /* direct or indirect jump into another function, from -> to */
+	FLOW_BRANCH,    /* other taken branch (only with FLOW_ALL_BRANCHES): jcc or jump by from's kind */
+	FLOW_STEP,      /* `to` runs in the same function, under other inlined frames than before,
+	                   or with NODE_INLINE_CHANGES */
+	FLOW_ENTRY,     /* into the kernel by instruction: from (NODE_SYSCALL) -> to */
+	FLOW_INTERRUPT, /* asynchronous: from = node at the interrupted ip -> to */
+	FLOW_EXIT,      /* back from the kernel or a handler: from (NODE_SYSRET) -> to */
+	FLOW_GAP,       /* trace lost: cause = enum loss; from = node where it was lost (0 = unknown);
+	                   data = lost bytes if known. What follows starts with FLOW_RESUME */
+	FLOW_RESUME,    /* after a gap: execution is at `to`; cause = enum flow_resume */
+	FLOW_TX_BEGIN, FLOW_TX_COMMIT, FLOW_TX_ABORT,
+	FLOW_PTWRITE,   /* payload at data (index into the piece's payloads) */
+	FLOW_FREQUENCY, /* CBR: data = core:bus ratio */
+	FLOW_POWER,     /* MWAIT, PWRE, PWRX, EXSTOP: data = packet kind; payload */
+	FLOW_EVENT,     /* CFE/EVD */
+	FLOW_KIND_COUNT
+};
+
+enum flow_end { FLOW_END_SYSCALL, FLOW_END_ASYNC, FLOW_END_BRANCH /* filter or TraceStop */ };
+
+/* How sure the resume point is: PGE, PSB+ and OVF FUPs are certain, a plain TIP is a guess. */
+enum flow_resume { FLOW_RESUME_CERTAIN, FLOW_RESUME_TIP };
+
+struct flow_event {
+	uint64_t time_ns;
+	node_id from, to;
+	uint8_t kind;  /* enum flow_kind */
+	uint8_t cause;
+	uint16_t flags; /* FLOW_* below */
+	uint32_t data;
+};
+_Static_assert(sizeof(struct flow_event) == 24, "events are buffered by the thousand");
+
+enum {
+	FLOW_TIME_EXACT = 1,  /* a packet gave this time; otherwise interpolated */
+	FLOW_UNCOMPRESSED = 2 /* FLOW_RETURN by an explicit TIP */
+};
+
+/* Receives events in order, some thousand at a time. */
+struct flow_sink {
+	void (*events)(void *context, const struct flow_event *events, size_t count);
+	void *context;
+};
+
+enum { FLOW_ALL_BRANCHES = 1 }; /* needs a graph with GRAPH_SPLIT_JUMPS */
+
+/* A piece to decode. `bytes` begins with a PSB, or lies behind a cut without one. */
+struct flow_piece {
+	const uint8_t *bytes;
+	size_t count;
+	uint64_t stream_off;          /* of bytes[0] in its buffer */
+	const struct aux_buffer *buffer;
+	uint64_t next_sync_ip;        /* ip of the FUP in the next piece's PSB+: where this one ends;
+	                                 0 = none or tracing off there */
+	uint64_t next_time_ns;        /* first known time of the next piece; TIME_NONE = none */
+	uint8_t cut;                  /* enum loss before bytes[0]; LOSS_NONE = continuous */
+	bool first;                   /* first piece of its buffer or snapshot */
+};
+
+struct flow_stats {
+	uint64_t packets, tnt_bits, tips, instructions, losses[LOSS_COUNT];
+	uint64_t bad_times; /* TSC values rejected */
+	uint64_t bytes;
+};
+
+struct flow; /* one per thread: scratch buffers and counters; the graph is shared */
+
+MUST_CHECK enum err flow_new(struct graph *graph, const struct sideband *sideband, unsigned flags,
+			     struct flow **result, struct error *error);
+void flow_free(struct flow *f);
+/* Damage in the bytes becomes FLOW_GAP events; the return value is for memory only. */
+MUST_CHECK enum err flow_decode(struct flow *f, const struct flow_piece *piece,
+				struct flow_sink sink);
+const uint64_t *flow_payloads(const struct flow *f); /* of the piece decoded last */
+const struct flow_stats *flow_stats(const struct flow *f);
+
+/* The same by libipt's block decoder. */
+struct flow_libipt;
+MUST_CHECK enum err flow_libipt_new(struct graph *graph, const struct sideband *sideband,
+				    unsigned flags, struct flow_libipt **result,
+				    struct error *error);
+void flow_libipt_free(struct flow_libipt *f);
+MUST_CHECK enum err flow_libipt_decode(struct flow_libipt *f, const struct flow_piece *piece,
+				       struct flow_sink sink);
+
+#endif
