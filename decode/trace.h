@@ -1,0 +1,163 @@
+/* The result of decoding: per thread, every call with its times, as plain data.
+ *
+ *     thread ─ segments ─ calls          a segment is a lossless stretch; segments of a thread
+ *                  └──── roots           are joined where the evidence allows
+ *
+ * Order of a thread's slices (parents always before their children, starts never go back):
+ *
+ *     for each segment: its roots (outermost first), then calls [first_call, end_call)
+ *
+ * skipping calls with CALL_HIDDEN, and in the second part those with CALL_ROOT. A root is a
+ * frame found by a return past the bottom of what was known; it exists since its segment's
+ * start. A root that joining found to be a frame of an earlier segment is hidden, and the
+ * earlier frame goes on until the root's end.
+ *
+ * Times are perf-clock ns; start <= end; children lie inside their parent. */
+#ifndef DECODE_TRACE_H
+#define DECODE_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/vec.h"
+#include "decode/graph.h"
+#include "decode/sideband.h"
+
+#define CALL_NONE UINT32_MAX
+
+enum call_kind {
+	CALL_FRAME,   /* a physical frame: what = node_id of the first node seen in it */
+	CALL_INLINED, /* what = inline_id.v */
+	CALL_BRACKET, /* untraced or lost time: what = index into trace.brackets */
+};
+
+enum {
+	CALL_ROOT = 1,           /* found by a return past the bottom */
+	CALL_HIDDEN = 2,         /* not drawn: merged into an earlier call, `site` = that call */
+	CALL_STITCHED = 4,       /* goes on across at least one loss */
+	CALL_START_INFERRED = 8, /* began before it was first seen, drawn from its segment's start */
+	CALL_END_INFERRED = 16,  /* its return was not seen */
+	CALL_TAIL = 32,          /* entered by a jump: `site` is in the frame it replaced */
+	CALL_AMBIGUOUS = 64,     /* another reading of the evidence was possible */
+	CALL_SIGNAL = 128,       /* signal handler, pushed by the kernel */
+	CALL_ABORTED = 256,      /* ran in a transaction that was rolled back */
+	CALL_SWITCHED = 512,     /* part of a stack that was left and entered again (coroutine) */
+	CALL_UNWOUND = 1024,     /* ended by longjmp or an exception, not by its return */
+};
+
+struct call {
+	uint64_t start_ns, end_ns;
+	uint32_t what;   /* see enum call_kind */
+	node_id site;    /* node whose branch entered it; 0 = unknown */
+	uint32_t parent; /* call index in its thread; CALL_NONE = none */
+	uint16_t flags;  /* CALL_* */
+	uint8_t kind;    /* enum call_kind */
+	uint8_t spare;
+};
+_Static_assert(sizeof(struct call) == 32, "memory per call held: 32 bytes");
+
+enum bracket_kind {
+	BRACKET_SYSCALL,     /* number = syscall number or -1 */
+	BRACKET_INTERRUPTED, /* interrupt or fault */
+	BRACKET_PAGE_FAULT,
+	BRACKET_DESCHEDULED,
+	BRACKET_LOST,        /* cause */
+	BRACKET_MISSING_CODE,/* module */
+	BRACKET_FILTERED,    /* outside an address filter, or TraceStop */
+};
+
+struct bracket {
+	uint8_t kind;  /* enum bracket_kind */
+	uint8_t cause; /* enum loss, for BRACKET_LOST */
+	int32_t number;
+	module_id module;
+	node_id node;  /* where the trace stopped; 0 = unknown */
+	uint64_t lost_bytes;
+};
+
+enum join_evidence {
+	JOIN_RETURNS,     /* pending return addresses against returns past the bottom */
+	JOIN_RESUME_POINT,/* went on exactly where it stopped */
+	JOIN_PATH,        /* every path through the gap leaves this stack */
+	JOIN_FUNCTION,    /* starts in the function of a waiting frame */
+	JOIN_CONTEXT,     /* same thread, nothing else known */
+	JOIN_BARRIER,     /* exec, exit, thread start: never joined */
+	JOIN_NONE,        /* no evidence: not joined */
+	JOIN_EVIDENCE_COUNT
+};
+const char *join_evidence_name(enum join_evidence evidence);
+
+/* One loss in one thread and what was made of it. */
+struct join {
+	uint64_t lost_ns, resumed_ns;
+	node_id lost_at, resumed_at;
+	uint8_t cause;     /* enum loss */
+	uint8_t evidence;  /* enum join_evidence */
+	uint8_t ambiguous;
+	uint32_t waiting;  /* frames open at the loss */
+	uint32_t kept;     /* of those, how many go on */
+	uint32_t inferred; /* frames entered unseen, between kept ones and the resume point */
+	uint32_t agreeing; /* returns that confirm it */
+	uint32_t candidates;
+};
+
+struct segment {
+	uint64_t start_ns, end_ns;
+	uint32_t first_call, end_call; /* in thread.calls */
+	uint32_t first_root, end_root; /* in thread.roots, outermost first */
+	uint32_t join;                 /* how it is tied to the one before; index, CALL_NONE = first */
+	uint64_t edges;                /* flow events in it */
+};
+
+/* An arrow between two calls of a thread: tail call or stack switch. */
+struct arrow {
+	uint64_t time_ns;
+	uint32_t from, to; /* call indices */
+	uint8_t kind;      /* 0 = tail call, 1 = stack switch */
+};
+
+struct thread {
+	task_id task;
+	VEC(struct call) calls;
+	VEC(struct segment) segments;
+	VEC(uint32_t) roots;
+	VEC(struct join) joins;
+	VEC(struct arrow) arrows;
+	uint64_t traced_ns, lost_ns; /* time with trace; time known to be lost */
+	uint64_t losses[LOSS_COUNT]; /* how often */
+	uint64_t clamped_times;      /* times that went back and were held */
+};
+
+struct frequency {
+	uint64_t time_ns;
+	int32_t cpu;
+	uint32_t ratio; /* core:bus ratio (CBR) */
+};
+
+struct trace_mark { /* PTWRITE and power events */
+	uint64_t time_ns, payload;
+	task_id task;
+	int32_t cpu;
+	node_id node;
+	uint8_t kind; /* enum flow_kind */
+};
+
+struct trace {
+	VEC(struct thread) threads; /* sorted by (pid, tid, start) */
+	VEC(struct bracket) brackets;
+	VEC(struct frequency) frequencies;
+	VEC(struct trace_mark) marks;
+	uint64_t start_ns, end_ns; /* of everything drawn */
+	uint64_t call_count;       /* CALL_FRAME calls drawn */
+};
+
+void trace_done(struct trace *t);
+
+/* What a writer needs beside the trace to name things. */
+struct trace_names {
+	const struct sideband *sideband;
+	struct symbolizer *symbolizer;
+	struct graph_tables graph;
+};
+
+#endif
