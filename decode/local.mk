@@ -1,1 +1,12 @@
 # decode: see docs/architecture.md
+noinst_LIBRARIES += libdecode.a
+libdecode_a_SOURCES = \
+  decode/clock.h \
+  decode/flow.h \
+  decode/graph.h \
+  decode/sideband.h
+libdecode_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
+
+DECODE_LIBS = libdecode.a $(COMMON_LIBS)
+
+include decode/flow.mk
