@@ -104,6 +104,10 @@ struct graph_tables {
 struct graph_tables graph_tables(struct graph *g);
 uint32_t graph_node_count(const struct graph *g);
 
+/* The lock under which code is discovered: hold it to ask the symbolizer while others decode. */
+void graph_lock(struct graph *g);
+void graph_unlock(struct graph *g);
+
 /* Does an instruction that ends exactly at `end_ip` in this space call? (rule 3) */
 bool graph_is_call_preceded(struct graph *g, space_id space, uint64_t end_ip);
 /* Raw code bytes at ip, for the evidence that needs to look at instructions. */

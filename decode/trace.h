@@ -37,18 +37,21 @@ enum {
 	CALL_STITCHED = 4,       /* goes on across at least one loss */
 	CALL_START_INFERRED = 8, /* began before it was first seen, drawn from its segment's start */
 	CALL_END_INFERRED = 16,  /* its return was not seen */
-	CALL_TAIL = 32,          /* entered by a jump: `site` is in the frame it replaced */
+	CALL_TAIL = 32,          /* entered by a jump out of the frame it replaced (see arrows) */
 	CALL_AMBIGUOUS = 64,     /* another reading of the evidence was possible */
 	CALL_SIGNAL = 128,       /* signal handler, pushed by the kernel */
 	CALL_ABORTED = 256,      /* ran in a transaction that was rolled back */
 	CALL_SWITCHED = 512,     /* part of a stack that was left and entered again (coroutine) */
 	CALL_UNWOUND = 1024,     /* ended by longjmp or an exception, not by its return */
+	CALL_INTERRUPT = 2048,   /* kernel entry by interrupt or fault: `site` = node at the
+	                            interrupted ip, where it goes on (so for CALL_SIGNAL) */
 };
 
 struct call {
 	uint64_t start_ns, end_ns;
 	uint32_t what;   /* see enum call_kind */
-	node_id site;    /* node whose branch entered it; 0 = unknown */
+	node_id site;    /* node of the call that waits for its return (for a tail call that of the
+	                    frame it replaced); 0 = unknown */
 	uint32_t parent; /* call index in its thread; CALL_NONE = none */
 	uint16_t flags;  /* CALL_* */
 	uint8_t kind;    /* enum call_kind */
