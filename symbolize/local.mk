@@ -1,1 +1,30 @@
-# symbolize: see docs/architecture.md
+noinst_LIBRARIES += libsymbolize.a
+libsymbolize_a_SOURCES = \
+  symbolize/demangle.c symbolize/demangle.h \
+  symbolize/got.c symbolize/got.h \
+  symbolize/module.c symbolize/module.h \
+  symbolize/object.c symbolize/object.h \
+  symbolize/role.c symbolize/role.h \
+  symbolize/search.c symbolize/search.h \
+  symbolize/symbolize.c symbolize/symbolize.h \
+  symbolize/symtab.c symbolize/symtab.h
+libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS)
+
+SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS)
+
+if HAVE_CRITERION
+check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/search_test \
+  symbolize/tests/symbolize_test symbolize/tests/symtab_test
+symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
+symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_demangle_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_search_test_SOURCES = symbolize/tests/search_test.c
+symbolize_tests_search_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_search_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_symbolize_test_SOURCES = symbolize/tests/symbolize_test.c
+symbolize_tests_symbolize_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_symbolize_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_symtab_test_SOURCES = symbolize/tests/symtab_test.c
+symbolize_tests_symtab_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_symtab_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+endif

@@ -1,0 +1,168 @@
+/* See module.h. */
+#include "symbolize/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory that belongs to no file, as the kernel and runtimes name it. */
+static bool path_is_anonymous(const char *path)
+{
+	static const char *const starts[] = {
+		"//anon",    "[heap]", "[stack",  "[anon",     "anon_inode:", "/anon_hugepage",
+		"/dev/zero", "/SYSV",  "/memfd:", "/dev/shm/", "[uprobes]",   "[vsyscall]"};
+
+	if (!*path)
+		return true;
+	for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+		if (strncmp(path, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+const char *module_basename(const char *path, size_t *length)
+{
+	static const char deleted[] = " (deleted)";
+	const char *slash = strrchr(path, '/');
+	const char *base = slash && path[0] == '/' && slash[1] ? slash + 1 : path;
+
+	*length = strlen(base);
+	if (*length > sizeof deleted - 1 &&
+	    strcmp(base + *length - (sizeof deleted - 1), deleted) == 0)
+		*length -= sizeof deleted - 1;
+	if (strncmp(base, "[kernel.kallsyms]", 17) == 0) {
+		*length = strlen("vmlinux");
+		return "vmlinux";
+	}
+	return base;
+}
+
+static bool module_keep_error(struct module_entry *m, const char *message, struct intern *strings)
+{
+	str_id id;
+
+	if (!intern_string(strings, message, &id))
+		return false;
+	m->trouble = intern_text(strings, id);
+	return true;
+}
+
+enum err module_open(struct module_entry *m, const struct module_request *request,
+		     const struct search *search, struct intern *strings)
+{
+	struct search_result found;
+	size_t length;
+	const char *base = module_basename(request->path, &length);
+	enum err err = ERR_NONE;
+
+	m->trouble = "";
+	m->pub.kernel = request->kernel;
+	m->asked_id_bytes = (uint8_t)request->build_id_bytes;
+	if (request->build_id_bytes) {
+		m->pub.build_id_bytes = m->asked_id_bytes;
+		memcpy(m->pub.build_id, request->build_id, m->asked_id_bytes);
+	}
+	if (!intern_string(strings, request->path, &m->pub.path) ||
+	    !intern_bytes(strings, base, length, &m->pub.basename))
+		return ERR_NOMEM;
+
+	err = search_code(search, request, &found);
+	if (err != ERR_NONE)
+		return err;
+	switch (found.outcome) {
+	case SEARCH_FOUND:
+		m->pub.state = MODULE_FOUND;
+		m->code = found.object;
+		if (!m->pub.build_id_bytes) {
+			m->pub.build_id_bytes = m->code->build_id_bytes;
+			memcpy(m->pub.build_id, m->code->build_id, sizeof m->pub.build_id);
+		}
+		break;
+	case SEARCH_OTHER_BUILD:
+		m->pub.state = MODULE_OTHER_BUILD;
+		memcpy(m->other_id, found.other_id, sizeof m->other_id);
+		m->other_id_bytes = found.other_id_bytes;
+		break;
+	case SEARCH_UNREADABLE: m->pub.state = MODULE_UNREADABLE; break;
+	case SEARCH_NOTHING: m->pub.state = MODULE_NOT_FOUND; break;
+	}
+	/* A device or a directory under such a name is no broken object file. */
+	if (m->pub.state != MODULE_FOUND && path_is_anonymous(request->path))
+		m->pub.state = MODULE_ANONYMOUS;
+	if (!module_keep_error(m, found.error.message, strings) ||
+	    !intern_string(strings, found.path, &m->pub.file))
+		return ERR_NOMEM;
+	return ERR_NONE;
+}
+
+void module_done(struct module_entry *m)
+{
+	object_free(m->code);
+	object_free(m->debug);
+	symtab_done(&m->symtab);
+	got_done(&m->got);
+	free(m->func_ids);
+	map64_done(&m->gap_funcs);
+}
+
+bool module_load_debug(struct module_entry *m, const struct search *search, struct intern *strings)
+{
+	struct search_result found;
+
+	if (m->debug_searched || !m->code)
+		return true;
+	if (search_debug(search, m->code, intern_text(strings, m->pub.file), &found) != ERR_NONE)
+		return false;
+	if (found.outcome == SEARCH_FOUND) {
+		if (!intern_string(strings, found.path, &m->pub.debug_file)) {
+			object_free(found.object);
+			return false;
+		}
+		m->debug = found.object;
+	}
+	m->debug_searched = true;
+	return true;
+}
+
+bool module_load_symbols(struct module_entry *m, const struct search *search,
+			 struct intern *strings)
+{
+	if (m->symbols_loaded)
+		return true;
+	if (m->code) {
+		struct symtab table = {0};
+		/* A file with a symbol table of its own gains nothing from another. */
+		bool whole = object_find_section(m->code, ".symtab") != NULL;
+
+		if ((!whole && !module_load_debug(m, search, strings)) ||
+		    !symtab_add(&table, m->code) ||
+		    (!whole && m->debug && !symtab_add(&table, m->debug)) ||
+		    !symtab_finish(&table)) {
+			symtab_done(&table);
+			return false;
+		}
+		m->func_ids =
+			calloc(table.funcs.count ? table.funcs.count : 1, sizeof *m->func_ids);
+		if (!m->func_ids) {
+			symtab_done(&table);
+			return false;
+		}
+		m->symtab = table;
+	}
+	m->symbols_loaded = true;
+	return true;
+}
+
+bool module_load_got(struct module_entry *m)
+{
+	struct got got = {0};
+
+	if (m->got_loaded)
+		return true;
+	if (m->code && !got_load(&got, m->code)) {
+		got_done(&got);
+		return false;
+	}
+	m->got = got;
+	m->got_loaded = true;
+	return true;
+}

@@ -1,0 +1,42 @@
+/* One module: its files, and what was read of them. Everything is opened on first use. */
+#ifndef SYMBOLIZE_MODULE_H
+#define SYMBOLIZE_MODULE_H
+
+#include "common/map64.h"
+#include "symbolize/got.h"
+#include "symbolize/object.h"
+#include "symbolize/search.h"
+#include "symbolize/symbolize.h"
+#include "symbolize/symtab.h"
+
+struct module_entry {
+	struct module pub;
+	uint8_t asked_id_bytes; /* of the request; pub.build_id may be the file's */
+	struct object *code;    /* NULL unless MODULE_FOUND */
+	struct object *debug;   /* its separate debug file; NULL = none */
+	struct symtab symtab;
+	struct got got;
+	bool symbols_loaded, debug_searched, got_loaded;
+	uint32_t *func_ids;     /* of symtab.funcs; 0 = none yet */
+	struct map64 gap_funcs; /* start of a function that no symbol names -> its id */
+	const char *advice;     /* NULL = not made yet */
+	const char *trouble;    /* what was wrong with the file refused; "" = nothing */
+	uint8_t other_id[OBJECT_BUILD_ID_MAX];
+	uint8_t other_id_bytes;
+};
+
+/* Looks for the file. ERR_NOMEM only. At most OBJECT_BUILD_ID_MAX bytes of id. */
+MUST_CHECK enum err module_open(struct module_entry *m, const struct module_request *request,
+				const struct search *search, struct intern *strings);
+void module_done(struct module_entry *m);
+
+/* false when memory is short; then nothing is kept and the next call tries again. */
+bool module_load_debug(struct module_entry *m, const struct search *search, struct intern *strings);
+bool module_load_symbols(struct module_entry *m, const struct search *search,
+			 struct intern *strings);
+bool module_load_got(struct module_entry *m);
+
+/* The part of a recorded path that people read. */
+const char *module_basename(const char *path, size_t *length);
+
+#endif

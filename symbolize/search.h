@@ -1,0 +1,41 @@
+/* Where the files are: a module's code by its recorded path or build id, and its separate
+ * debug file by build id or debuglink.
+ *
+ * With a symfs nothing of the host is read (what options name explicitly - debug dirs, a
+ * bundle, debuginfod - still is): symbolic links are followed inside the symfs. A file whose
+ * build id differs from the recorded one is never returned. */
+#ifndef SYMBOLIZE_SEARCH_H
+#define SYMBOLIZE_SEARCH_H
+
+#include <limits.h>
+
+#include "symbolize/object.h"
+#include "symbolize/symbolize.h"
+
+struct search {
+	const struct symbolizer_options *options;
+	char cache[PATH_MAX]; /* perf's build-id cache, "" = do not look */
+};
+
+enum search_outcome { SEARCH_NOTHING, SEARCH_FOUND, SEARCH_OTHER_BUILD, SEARCH_UNREADABLE };
+
+struct search_result {
+	struct object *object; /* the caller's to free */
+	enum search_outcome outcome;
+	char path[PATH_MAX];                   /* of the object, or of the best file refused */
+	struct error error;                    /* why UNREADABLE */
+	uint8_t other_id[OBJECT_BUILD_ID_MAX]; /* of the OTHER_BUILD; 0 bytes = it has none */
+	uint8_t other_id_bytes;
+};
+
+void search_init(struct search *s, const struct symbolizer_options *options);
+/* ERR_NOMEM only; all else is an outcome. result need not be initialised. */
+MUST_CHECK enum err search_code(const struct search *s, const struct module_request *wanted,
+				struct search_result *result);
+MUST_CHECK enum err search_debug(const struct search *s, const struct object *code,
+				 const char *code_path, struct search_result *result);
+
+/* `path` below `root`, its symbolic links followed inside root. false = too long. */
+bool search_path_below(const char *root, const char *path, char result[PATH_MAX]);
+
+#endif
