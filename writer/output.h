@@ -1,0 +1,37 @@
+/* Where results go: a file that appears only when it is complete, or standard output.
+ *
+ *     output_open -> output_put ... -> output_commit -> output_free
+ *
+ * A regular file is written under a temporary name in the same directory and renamed by
+ * output_commit(); an existing file is replaced only then. output_free() without commit
+ * removes the temporary. "-" is standard output; so are devices and FIFOs written in place.
+ * A name that ends in .gz is compressed (compress.h), binary is never sent to a terminal. */
+#ifndef WRITER_OUTPUT_H
+#define WRITER_OUTPUT_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "writer/buffer.h"
+
+enum output_kind { OUTPUT_BINARY, OUTPUT_TEXT };
+
+struct output;
+
+/* `threads` = how many may compress; 0 and 1 compress in the caller. The bytes are the same
+ * for any number. ERR_USAGE: binary to a terminal; ERR_IO: the path cannot be written. */
+MUST_CHECK enum err output_open(const char *path, enum output_kind kind, unsigned threads,
+				struct output **result, struct error *error);
+/* Takes the content of b, which comes back empty (perhaps with other memory). */
+MUST_CHECK enum err output_put(struct output *o, struct buffer *b, struct error *error);
+/* Everything is on its way to the disk and the file has its name. */
+MUST_CHECK enum err output_commit(struct output *o, struct error *error);
+void output_free(struct output *o);
+/* Bytes written so far (compressed, where it is); final after output_commit(). */
+uint64_t output_bytes(const struct output *o);
+const char *output_path(const struct output *o);
+
+/* For signal handlers: removes the temporaries of all open outputs. Async-signal-safe. */
+void output_remove_temporaries(void);
+
+#endif
