@@ -41,7 +41,7 @@
 /* Decompressed bytes that are kept: in all, and per compressed byte beyond the first 64 MiB. */
 #define PERFDATA_DECOMPRESSED_MAX  ((uint64_t)8 << 30)
 #define PERFDATA_DECOMPRESSED_FREE ((uint64_t)64 << 20)
-#define PERFDATA_RATIO_MAX         256u
+#define PERFDATA_RATIO_MAX         64u
 
 /* A BPF program of the BPF_PROG_INFO feature. Its code is one blob that the functions
  * (ksyms, jited lengths) share in order. */
@@ -94,15 +94,17 @@ struct perfdata_info {
 struct perfdata_file {
 	const char *path;
 	struct file_map map;
-	uint64_t data_start, data_end;  /* where its records stand */
-	bool is_pipe;                   /* self-describing stream */
-	bool is_part;                   /* a data.N of a directory: records only */
-	bool is_unfinished;             /* the recording did not end properly: no features */
-	uint32_t header_file;           /* the file with this one's events: itself unless is_part */
-	struct map64 events_by_id;      /* of header files */
+	uint64_t data_start, data_end; /* where its records stand */
+	uint64_t missing_bytes;        /* of the records by the header's word, but beyond the end */
+	bool is_pipe;                  /* self-describing stream */
+	bool is_part;                  /* a data.N of a directory: records only */
+	bool is_unfinished;            /* the recording did not end properly: no features */
+	uint32_t header_file;          /* the file with this one's events: itself unless is_part */
+	struct map64 events_by_id;     /* of header files */
 	int id_from_start, id_from_end; /* where the id stands, in u64s; -1 = nowhere */
-	int32_t first_event; /* of perfdata.events: meant by id 0 (synthesized records); -1 = none
-			      */
+	/* [first_event, + event_count) of perfdata.events; the first is meant by id 0, as
+	 * synthesized records have it. Parts: those of their header file. */
+	uint32_t first_event, event_count;
 };
 
 enum perfdata_damage_kind {
@@ -123,13 +125,13 @@ struct perfdata_damage {
 struct perfdata {
 	struct arena arena;
 	struct perfdata_info info;
-	VEC(struct perfdata_event) events; /* of all files; equal events of a series are merged */
+	VEC(struct perfdata_event) events; /* of all files; each of a series brings its own */
 	VEC(struct perfdata_file) files;
 	/* of the last walk: */
 	VEC(struct perfdata_damage) damage;
 	uint64_t record_count, unknown_records, unknown_bytes;
 	/* private */
-	struct decompressed *decompressed;
+	struct compressed *compressed;
 };
 
 MUST_CHECK enum err perfdata_open(struct perfdata *p, const char *const *paths, size_t count,

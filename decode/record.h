@@ -136,9 +136,11 @@ struct sample {
 	uint64_t ip, addr, period;
 	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
 	struct {
-		uint64_t time_enabled, time_running, count;
+		uint64_t time_enabled, time_running;
+		uint64_t value, id, lost; /* of the counter; unused with PERF_FORMAT_GROUP */
 		const uint8_t
-			*values; /* count x value_bytes: value, then id, lost as read_format says */
+			*values; /* of a group: count x value_bytes: u64 value[, id][, lost] */
+		uint64_t count;
 		size_t value_bytes;
 	} read;
 	const uint8_t
@@ -156,11 +158,15 @@ struct sample {
 	uint64_t aux_bytes;
 };
 
+/* event must be that of r->event. */
 bool record_sample(const struct record *r, const struct perfdata_event *event, struct sample *out);
 
 /* Body and sample id of the record r->data, r->bytes, with r->type and r->event set. A
  * sample too short for its id keeps has = 0. (perfdata_walk() has done this.) */
 void record_parse_id(struct record *r, const struct perfdata_event *event);
+
+/* An attr as it stands in the file; false when bytes cannot be one. Name and ids stay. */
+bool record_parse_attr(const uint8_t *attr, size_t bytes, struct perfdata_event *out);
 
 enum { BUILD_ID_MAX = 20 };
 
