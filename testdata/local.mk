@@ -1,1 +1,19 @@
 # testdata: see docs/architecture.md
+if HAVE_ZYDIS
+noinst_PROGRAMS += testdata/ptgen
+testdata_ptgen_SOURCES = testdata/ptgen.c \
+  testdata/callstack.c testdata/callstack.h \
+  testdata/container.c testdata/container.h testdata/container_header.c \
+  testdata/container_private.h \
+  testdata/insn.c testdata/insn.h \
+  testdata/machine.c testdata/machine.h \
+  testdata/packet.c testdata/packet.h \
+  testdata/proc_maps.c testdata/proc_maps.h \
+  testdata/recorder.c testdata/recorder.h \
+  testdata/recording.c testdata/recording.h \
+  testdata/sim_clock.h \
+  testdata/tracer.c testdata/tracer.h \
+  testdata/truth.c testdata/truth.h
+testdata_ptgen_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(ZSTD_CFLAGS)
+testdata_ptgen_LDADD = $(COMMON_LIBS) $(ZYDIS_LIBS) $(ELF_LIBS) $(ZSTD_LIBS)
+endif

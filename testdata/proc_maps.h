@@ -1,0 +1,21 @@
+/* /proc/PID/maps, and copies of what is mapped. */
+#ifndef TESTDATA_PROC_MAPS_H
+#define TESTDATA_PROC_MAPS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "testdata/recording.h"
+
+/* Executable mappings of pid; with `only` != 0 just the one that contains it. Each is
+ * pushed to r->maps. */
+MUST_CHECK enum err proc_maps_read(pid_t pid, uint64_t only, struct recording *r, struct error *e);
+
+/* Copies each mapped file to DIR/its path unless it is there already. */
+MUST_CHECK enum err proc_maps_copy_files(const struct recording *r, const char *dir,
+					 struct error *e);
+/* Writes length bytes of pid's memory to a file. */
+MUST_CHECK enum err proc_memory_save(pid_t pid, uint64_t start, uint64_t length, const char *path,
+				     struct error *e);
+
+#endif

@@ -1,0 +1,232 @@
+/* ptgen: makes test traces. See ptgen --help. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+#include "testdata/machine.h"
+#include "testdata/recorder.h"
+
+static const char help[] =
+	"Usage: ptgen record [OPTIONS] -o RECORDING -- PROGRAM [ARGS]\n"
+	"       ptgen encode [OPTIONS] -o DIR RECORDING\n"
+	"\n"
+	"record runs a program, one instruction at a time, and records its branches:\n"
+	"  -o, --output FILE      the recording\n"
+	"  -a, --attach FUNCTION  begin when FUNCTION is reached (default: at the exec)\n"
+	"  -n, --max-insns N      stop after N instructions\n"
+	"  -b, --burst N          instructions a thread runs before another may (300)\n"
+	"  -s, --symfs DIR        copy the mapped files to DIR, the vdso to DIR/vdso.so\n"
+	"\n"
+	"encode writes DIR/perf.data and DIR/truth.txt, as if perf record had been there:\n"
+	"  -o, --output DIR       is made if needed\n"
+	"  -c, --cpus N           per-CPU recording on N CPUs (default: per thread)\n"
+	"      --switches KIND    none, own, cpu-wide (default with -c), tracepoint\n"
+	"      --snapshots N      N snapshots, the last at the end\n"
+	"      --aux-bytes N      size of the AUX buffer\n"
+	"      --psb-bytes N      a PSB every N bytes (16384)\n"
+	"      --mtc-shift N      an MTC every 2^N crystal ticks (3); none: no MTC\n"
+	"      --cyc --noretcomp --long-tnt --defer-tips --timeless --ovf-psb\n"
+	"      --mmap-build-ids --compressed\n"
+	"      --irq-us N         an interrupt every N us or so (50); 0 = none\n"
+	"      --no-page-faults\n"
+	"      --seed N\n"
+	"  -s, --symfs DIR        where to read build ids\n";
+
+struct options {
+	const char *output, *symfs;
+	struct recorder_options recorder;
+	struct machine_options machine;
+};
+
+enum {
+	OPT_SWITCHES = 256,
+	OPT_SNAPSHOTS,
+	OPT_AUX,
+	OPT_PSB,
+	OPT_MTC,
+	OPT_CYC,
+	OPT_NORETCOMP,
+	OPT_LONG_TNT,
+	OPT_DEFER,
+	OPT_TIMELESS,
+	OPT_OVF_PSB,
+	OPT_BUILD_IDS,
+	OPT_COMPRESSED,
+	OPT_IRQ,
+	OPT_NO_FAULTS,
+	OPT_SEED,
+};
+
+static const struct option long_options[] = {
+	{"output", required_argument, NULL, 'o'},
+	{"attach", required_argument, NULL, 'a'},
+	{"max-insns", required_argument, NULL, 'n'},
+	{"burst", required_argument, NULL, 'b'},
+	{"symfs", required_argument, NULL, 's'},
+	{"cpus", required_argument, NULL, 'c'},
+	{"switches", required_argument, NULL, OPT_SWITCHES},
+	{"snapshots", required_argument, NULL, OPT_SNAPSHOTS},
+	{"aux-bytes", required_argument, NULL, OPT_AUX},
+	{"psb-bytes", required_argument, NULL, OPT_PSB},
+	{"mtc-shift", required_argument, NULL, OPT_MTC},
+	{"cyc", no_argument, NULL, OPT_CYC},
+	{"noretcomp", no_argument, NULL, OPT_NORETCOMP},
+	{"long-tnt", no_argument, NULL, OPT_LONG_TNT},
+	{"defer-tips", no_argument, NULL, OPT_DEFER},
+	{"timeless", no_argument, NULL, OPT_TIMELESS},
+	{"ovf-psb", no_argument, NULL, OPT_OVF_PSB},
+	{"mmap-build-ids", no_argument, NULL, OPT_BUILD_IDS},
+	{"compressed", no_argument, NULL, OPT_COMPRESSED},
+	{"irq-us", required_argument, NULL, OPT_IRQ},
+	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
+	{"seed", required_argument, NULL, OPT_SEED},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static int usage(const char *what)
+{
+	log_error("%s\nTry --help", what);
+	return 2;
+}
+
+static bool parse_switches(const char *name, enum container_switches *switches)
+{
+	static const char *const names[] = {"none", "tracepoint", "own", "cpu-wide"};
+
+	for (int i = 0; i < 4; i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*switches = (enum container_switches)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_option(int option, const char *value, struct options *o, bool *switches_given)
+{
+	uint64_t number = value ? strtoull(value, NULL, 0) : 0;
+	struct machine_options *m = &o->machine;
+
+	switch (option) {
+	case 'o': o->output = value; break;
+	case 'a': o->recorder.attach = value; break;
+	case 'n': o->recorder.max_insns = number; break;
+	case 'b': o->recorder.burst = (uint32_t)number; break;
+	case 's': o->symfs = value; break;
+	case 'c': m->cpus = (uint32_t)number; break;
+	case OPT_SWITCHES:
+		*switches_given = true;
+		return parse_switches(value, &m->container.switches);
+	case OPT_SNAPSHOTS: m->snapshots = (uint32_t)number; break;
+	case OPT_AUX: m->aux_bytes = number; break;
+	case OPT_PSB: m->tracer.psb_bytes = (uint32_t)number; break;
+	case OPT_MTC:
+		m->tracer.mtc = strcmp(value, "none") != 0;
+		m->tracer.mtc_shift = (uint32_t)number;
+		break;
+	case OPT_CYC: m->tracer.cyc = true; break;
+	case OPT_NORETCOMP: m->tracer.no_compression = true; break;
+	case OPT_LONG_TNT: m->tracer.long_tnt = true; break;
+	case OPT_DEFER: m->tracer.defer_tips = true; break;
+	case OPT_TIMELESS: m->container.timeless = true; break;
+	case OPT_OVF_PSB: m->tracer.ovf_psb = true; break;
+	case OPT_BUILD_IDS: m->container.mmap_build_ids = true; break;
+	case OPT_COMPRESSED: m->container.compressed = true; break;
+	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
+	case OPT_NO_FAULTS: m->page_faults = false; break;
+	case OPT_SEED: m->seed = number; break;
+	default: return false;
+	}
+	return true;
+}
+
+static int record(struct options *o, struct error *e)
+{
+	struct recording r = {0};
+	char vdso[4096];
+	int status;
+
+	snprintf(vdso, sizeof vdso, "%s/vdso.so", o->symfs ? o->symfs : ".");
+	o->recorder.symfs = o->symfs;
+	o->recorder.vdso = o->symfs ? vdso : NULL;
+	if (o->symfs && mkdir(o->symfs, 0777) < 0 && errno != EEXIST) {
+		log_error("%s: %s", o->symfs, strerror(errno));
+		return 1;
+	}
+	enum err failed = recorder_run(&o->recorder, &r, &status, e);
+	if (!failed)
+		failed = recording_save(&r, o->output, e);
+	recording_done(&r);
+	return failed == ERR_UNSUPPORTED ? 77 : failed != ERR_NONE;
+}
+
+static int encode(struct options *o, const char *recording, struct error *e)
+{
+	struct recording r = {0};
+
+	if (mkdir(o->output, 0777) < 0 && errno != EEXIST) {
+		log_error("%s: %s", o->output, strerror(errno));
+		return 1;
+	}
+	o->machine.container.symfs = o->symfs;
+	o->machine.container.command = recording;
+	enum err failed = recording_load(&r, recording, e);
+	if (!failed)
+		failed = machine_run(&r, &o->machine, o->output, e);
+	recording_done(&r);
+	return failed != ERR_NONE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {
+		.machine =
+			{.seed = 1,
+			 .irq_us = 50,
+			 .page_faults = true,
+			 .tracer = {.psb_bytes = 16384, .mtc = true, .mtc_shift = 3, .tsc = true}},
+	};
+	struct error e = {0};
+	bool switches_given = false;
+	int option, result;
+
+	log_init("ptgen", LOG_NORMAL);
+	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
+		fputs(help, argc < 2 ? stderr : stdout);
+		return argc < 2 ? 2 : 0;
+	}
+	const char *command = argv[1];
+	argv[1] = argv[0];
+	while ((option = getopt_long(argc - 1, argv + 1, "+o:a:n:b:s:c:h", long_options, NULL)) !=
+	       -1) {
+		if (option == 'h')
+			return fputs(help, stdout) < 0;
+		if (option == '?' || !parse_option(option, optarg, &o, &switches_given))
+			return usage("wrong option");
+	}
+	if (o.machine.cpus > CONTAINER_RINGS)
+		return usage("too many CPUs");
+	if (!switches_given && o.machine.cpus)
+		o.machine.container.switches = SWITCHES_CPU_WIDE;
+	if (o.machine.snapshots && !o.machine.aux_bytes)
+		o.machine.aux_bytes = 1 << 16;
+	char **rest = argv + 1 + optind;
+	if (!o.output || !*rest)
+		return usage("what, and where to?");
+	if (strcmp(command, "record") == 0) {
+		o.recorder.argv = rest;
+		result = record(&o, &e);
+	} else if (strcmp(command, "encode") == 0) {
+		result = encode(&o, *rest, &e);
+	} else {
+		return usage("record or encode?");
+	}
+	if (result && e.message[0])
+		log_error("%s", e.message);
+	return result;
+}
