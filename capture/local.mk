@@ -8,7 +8,7 @@ libcapture_a_SOURCES = \
   capture/perf_argv.c capture/perf_argv.h
 libcapture_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 
-CAPTURE_LIBS = libcapture.a $(COMMON_LIBS) $(JANSSON_LIBS)
+CAPTURE_LIBS = libcapture.a $(COMMON_LIBS)
 
 bin_PROGRAMS += pt-capture
 pt_capture_SOURCES = capture/main.c
