@@ -2,6 +2,7 @@ noinst_LIBRARIES += libsymbolize.a
 libsymbolize_a_SOURCES = \
   symbolize/demangle.c symbolize/demangle.h \
   symbolize/got.c symbolize/got.h \
+  symbolize/inline_table.c symbolize/inline_table.h \
   symbolize/module.c symbolize/module.h \
   symbolize/object.c symbolize/object.h \
   symbolize/role.c symbolize/role.h \
@@ -28,3 +29,10 @@ symbolize_tests_symtab_test_SOURCES = symbolize/tests/symtab_test.c
 symbolize_tests_symtab_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_symtab_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 endif
+
+noinst_PROGRAMS += symbolize/frames
+symbolize_frames_SOURCES = symbolize/frames.c
+symbolize_frames_LDADD = $(SYMBOLIZE_LIBS)
+
+check_SCRIPTS += symbolize/tests/inlines.test
+EXTRA_DIST += symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines

@@ -96,12 +96,14 @@ enum err module_open(struct module_entry *m, const struct module_request *reques
 
 void module_done(struct module_entry *m)
 {
-	object_free(m->code);
-	object_free(m->debug);
 	symtab_done(&m->symtab);
 	got_done(&m->got);
 	free(m->func_ids);
 	map64_done(&m->gap_funcs);
+	inline_table_free(m->inlines);
+	map64_done(&m->inline_ids);
+	object_free(m->debug);
+	object_free(m->code);
 }
 
 bool module_load_debug(struct module_entry *m, const struct search *search, struct intern *strings)
@@ -164,5 +166,33 @@ bool module_load_got(struct module_entry *m)
 	}
 	m->got = got;
 	m->got_loaded = true;
+	return true;
+}
+
+static bool object_has_dwarf(const struct object *o)
+{
+	return object_find_section(o, ".debug_info") || object_find_section(o, ".zdebug_info");
+}
+
+bool module_load_inlines(struct module_entry *m, const struct search *search,
+			 struct intern *strings)
+{
+	if (m->inlines_loaded)
+		return true;
+	if (m->code) {
+		str_id path = m->pub.file;
+		enum err err = ERR_NOT_FOUND;
+
+		if (!object_has_dwarf(m->code)) {
+			if (!module_load_debug(m, search, strings))
+				return false;
+			path = m->pub.debug_file;
+		}
+		if (path.v)
+			err = inline_table_new(intern_text(strings, path), m->code, &m->inlines);
+		if (err == ERR_NOMEM)
+			return false;
+	}
+	m->inlines_loaded = true; /* damaged DWARF costs its inlined frames, nothing else */
 	return true;
 }

@@ -4,6 +4,7 @@
 
 #include "common/map64.h"
 #include "symbolize/got.h"
+#include "symbolize/inline_table.h"
 #include "symbolize/object.h"
 #include "symbolize/search.h"
 #include "symbolize/symbolize.h"
@@ -16,11 +17,13 @@ struct module_entry {
 	struct object *debug;   /* its separate debug file; NULL = none */
 	struct symtab symtab;
 	struct got got;
-	bool symbols_loaded, debug_searched, got_loaded;
-	uint32_t *func_ids;     /* of symtab.funcs; 0 = none yet */
-	struct map64 gap_funcs; /* start of a function that no symbol names -> its id */
-	const char *advice;     /* NULL = not made yet */
-	const char *trouble;    /* what was wrong with the file refused; "" = nothing */
+	struct inline_table *inlines; /* NULL = none */
+	bool symbols_loaded, debug_searched, got_loaded, inlines_loaded;
+	uint32_t *func_ids;      /* of symtab.funcs; 0 = none yet */
+	struct map64 gap_funcs;  /* start of a function that no symbol names -> its id */
+	struct map64 inline_ids; /* node of inlines -> the symbolizer's id */
+	const char *advice;      /* NULL = not made yet */
+	const char *trouble;     /* what was wrong with the file refused; "" = nothing */
 	uint8_t other_id[OBJECT_BUILD_ID_MAX];
 	uint8_t other_id_bytes;
 };
@@ -35,6 +38,8 @@ bool module_load_debug(struct module_entry *m, const struct search *search, stru
 bool module_load_symbols(struct module_entry *m, const struct search *search,
 			 struct intern *strings);
 bool module_load_got(struct module_entry *m);
+bool module_load_inlines(struct module_entry *m, const struct search *search,
+			 struct intern *strings);
 
 /* The part of a recorded path that people read. */
 const char *module_basename(const char *path, size_t *length);

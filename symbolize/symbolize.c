@@ -22,6 +22,12 @@ struct func_entry {
 	bool named;
 };
 
+struct inline_entry {
+	struct inline_frame pub;
+	struct module_entry *module;
+	uint32_t node; /* of the module's table */
+};
+
 struct symbolizer {
 	struct symbolizer_options options;
 	struct search search;
@@ -29,6 +35,7 @@ struct symbolizer {
 	struct intern strings;
 	VEC(struct module_entry *) modules;
 	VEC(struct func_entry *) funcs;
+	VEC(struct inline_entry *) inlines;
 };
 
 enum err symbolizer_new(const struct symbolizer_options *options, struct symbolizer **result,
@@ -56,6 +63,7 @@ void symbolizer_free(struct symbolizer *s)
 		module_done(s->modules.items[i]);
 	vec_done(&s->modules);
 	vec_done(&s->funcs);
+	vec_done(&s->inlines);
 	intern_done(&s->strings);
 	arena_done(&s->arena);
 	free(s);
@@ -415,25 +423,90 @@ bool symbolizer_got_target(struct symbolizer *s, module_id module, uint64_t slot
 	return true;
 }
 
+/* The id of a node and, first, of what encloses it; 0 when memory is short. */
+static uint32_t inline_add(struct symbolizer *s, struct module_entry *m, uint32_t node)
+{
+	uint32_t id = 0;
+
+	/* Outermost first: each frame's parent must have an id. Depth bounds the loop. */
+	for (uint32_t depth = 1; depth <= inline_table_node(m->inlines, node)->depth; depth++) {
+		uint32_t at = node;
+
+		while (inline_table_node(m->inlines, at)->depth > depth)
+			at = inline_table_node(m->inlines, at)->parent;
+		uint32_t known = map64_get(&m->inline_ids, at);
+		if (known != MAP64_NONE) {
+			id = known;
+			continue;
+		}
+		struct inline_entry *kept = arena_alloc(&s->arena, sizeof *kept);
+		const char *name = inline_table_name(m->inlines, at);
+		char *readable = name && !s->options.no_demangle ? demangle_name(name) : NULL;
+		bool ok = kept && s->inlines.count < UINT32_MAX - 1 &&
+			  intern_string(&s->strings,
+					readable ? readable
+					: name   ? name
+						 : "[inlined]",
+					&kept->pub.name);
+
+		free(readable);
+		if (!ok || !vec_push(&s->inlines, kept))
+			return 0;
+		kept->module = m;
+		kept->node = at;
+		kept->pub.parent = (inline_id){id};
+		kept->pub.call_line = inline_table_node(m->inlines, at)->call_line;
+		kept->pub.depth = depth;
+		id = (uint32_t)s->inlines.count;
+		if (!map64_set(&m->inline_ids, at, id))
+			return 0;
+	}
+	return id;
+}
+
 inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
 			       uint64_t *until_vaddr)
 {
-	(void)s, (void)module, (void)vaddr;
+	struct module_entry *m = module_of(s, module);
+
 	*until_vaddr = UINT64_MAX;
-	return (inline_id){0};
+	if (!m || s->options.no_inline || !module_load_inlines(m, &s->search, &s->strings) ||
+	    !m->inlines)
+		return (inline_id){0};
+	uint32_t node = inline_table_find(m->inlines, vaddr, until_vaddr);
+	return (inline_id){node ? inline_add(s, m, node) : 0};
+}
+
+static struct inline_entry *inline_of(const struct symbolizer *s, inline_id id)
+{
+	return id.v && id.v <= s->inlines.count ? s->inlines.items[id.v - 1] : NULL;
 }
 
 const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id)
 {
-	(void)s, (void)id;
-	return NULL;
+	const struct inline_entry *e = inline_of(s, id);
+
+	return e ? &e->pub : NULL;
+}
+
+str_id symbolizer_inline_call_file(struct symbolizer *s, inline_id id)
+{
+	const struct inline_entry *e = inline_of(s, id);
+	const char *name = e ? inline_table_call_file(e->module->inlines, e->node) : NULL;
+	str_id file;
+
+	return name && intern_string(&s->strings, name, &file) ? file : (str_id){0};
 }
 
 bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str_id *file,
 		     uint32_t *line)
 {
-	(void)s, (void)module, (void)vaddr, (void)file, (void)line;
-	return false;
+	struct module_entry *m = module_of(s, module);
+	const char *name;
+
+	return m && module_load_inlines(m, &s->search, &s->strings) && m->inlines &&
+	       inline_table_line(m->inlines, vaddr, &name, line) &&
+	       intern_string(&s->strings, name, file);
 }
 
 const char *symbolizer_text(const struct symbolizer *s, str_id id)

@@ -111,8 +111,7 @@ struct func {
 struct inline_frame {
 	inline_id parent;
 	str_id name;      /* demangled as the options say */
-	str_id call_file; /* where it was inlined */
-	uint32_t call_line;
+	uint32_t call_line; /* where it was inlined; the file: symbolizer_inline_call_file() */
 	uint32_t depth;   /* 1 = directly inside the physical function */
 };
 
@@ -163,6 +162,8 @@ bool symbolizer_got_target(struct symbolizer *s, module_id module, uint64_t slot
 inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
 			       uint64_t *until_vaddr);
 const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id);
+/* The source file of the call that was inlined. Costs more than the rest: reads line tables. */
+str_id symbolizer_inline_call_file(struct symbolizer *s, inline_id id);
 /* file:line of vaddr by the line table; false = unknown. */
 bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str_id *file,
 		     uint32_t *line);
