@@ -27,6 +27,8 @@ static inline uint64_t clock_ns(const struct clock *c, uint64_t tsc)
 	return c->time_zero + quot * c->time_mult + ((rem * c->time_mult) >> c->time_shift);
 }
 
+__extension__ typedef unsigned __int128 clock_wide;
+
 /* The inverse, rounded down. */
 static inline uint64_t clock_tsc(const struct clock *c, uint64_t ns)
 {
@@ -35,8 +37,7 @@ static inline uint64_t clock_tsc(const struct clock *c, uint64_t ns)
 	uint64_t t = ns - c->time_zero;
 	uint64_t quot = t / c->time_mult;
 	uint64_t rem = t % c->time_mult;
-	__extension__ typedef unsigned __int128 wide;
-	return (quot << c->time_shift) + (uint64_t)(((wide)rem << c->time_shift) / c->time_mult);
+	return (quot << c->time_shift) + (uint64_t)(((clock_wide)rem << c->time_shift) / c->time_mult);
 }
 
 #endif
