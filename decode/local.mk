@@ -11,4 +11,4 @@ DECODE_LIBS = libdecode.a $(PERFDATA_LIBS)
 
 include decode/perfdata.mk
 include decode/flow.mk
-include decode/segment.mk
+include decode/sideband.mk

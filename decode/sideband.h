@@ -75,7 +75,7 @@ enum {
  * space an ip means one code byte for ever and decoded code can be cached by (space, ip).
  * Space 1 is the kernel's; user spaces hold user mappings only. */
 struct space {
-	int32_t pid;
+	int32_t pid; /* that made it; after fork the child uses it too until either changes it */
 	uint64_t from_ns, until_ns; /* half-open */
 	VEC(struct mapping) mappings;
 };
@@ -88,19 +88,27 @@ struct space_period {
 	space_id space;
 };
 
-/* "From time_ns on this CPU runs that task" (task 0: a task outside the recording, or idle). */
+/* "From time_ns on this CPU runs that task" (task 0: idle, or nothing is known).
+ *
+ * A switch that no record tells but another record proves (records lost: somebody else
+ * writes a record on this CPU, or was the one to be switched out) is `inferred`: it happened
+ * within [earliest_ns, latest_ns] and time_ns is the best guess. A recorded one has all three
+ * equal. With per-thread switch records (SWITCH) a task's OUT is no entry here, as nobody
+ * else's trace can follow on the CPU: it stays until the next comes in. */
 struct cpu_switch {
-	uint64_t time_ns;
+	uint64_t time_ns, earliest_ns, latest_ns;
 	int32_t cpu;
 	task_id task;
+	bool inferred;
 };
 
-/* Context switches of one task, sorted by (task, time): in or out, on which CPU. */
+/* Context switches of one task, sorted by (task, time): in or out, on which CPU (-1 =
+ * unknown). in and out alternate on one CPU unless records are lost. */
 struct task_switch {
 	uint64_t time_ns;
 	task_id task;
 	int32_t cpu;
-	bool in, preempted;
+	bool in, preempted, inferred;
 };
 
 /* Why trace or sideband is missing. Gap records of the decoder use the same list. */
@@ -136,14 +144,22 @@ struct aux_cut {
 	uint8_t cause;       /* enum loss; LOSS_NONE = a new snapshot begins */
 };
 
-/* One AUX ring: a CPU's (task 0) or a thread's (cpu -1 or where it began). */
+/* What a ring still held. Outside these intervals the CPU or thread ran unseen. */
+struct aux_interval {
+	uint64_t stream_off, stream_end; /* half-open */
+	uint64_t from_ns;  /* of its first known time; 0 = nothing was overwritten before it */
+	uint64_t until_ns; /* when the snapshot was taken; TIME_NONE = to the end, or unknown */
+};
+
+/* One AUX ring: a CPU's, whose task changes by cpu_switches, or a thread's (cpu -1). */
 struct aux_buffer {
 	uint32_t index; /* AUXTRACE.idx */
 	int32_t cpu;
-	task_id task;
+	task_id task; /* AUXTRACE.tid; 0 for most rings of CPUs */
 	uint64_t reference_tsc; /* AUXTRACE.reference of the first chunk: extends 56-bit TSCs */
 	VEC(struct aux_extent) extents; /* overlap of consecutive snapshots already removed */
-	VEC(struct aux_cut) cuts;       /* sorted by stream_off */
+	VEC(struct aux_cut) cuts;       /* sorted by stream_off, one at most at each */
+	VEC(struct aux_interval) known; /* ascending; one only for a full trace */
 	/* [first, last) of this CPU's items in sideband.cpu_switches */
 	size_t first_switch, last_switch;
 };
@@ -207,7 +223,7 @@ struct sideband {
 	VEC(struct cpu_switch) cpu_switches;   /* sorted by (cpu, time) */
 	VEC(struct task_switch) task_switches; /* sorted by (task, time) */
 	VEC(struct aux_buffer) buffers;
-	VEC(struct instant) instants;
+	VEC(struct instant) instants;          /* sorted by time */
 	VEC(struct text_poke) text_pokes;
 	VEC(struct sideband_loss) losses;
 	uint64_t first_ns, last_ns; /* of all records with a time; 0, 0 without times */
@@ -222,8 +238,14 @@ void sideband_done(struct sideband *s);
 
 /* The task that `cpu` runs at time_ns by its switches. */
 task_id sideband_task_on_cpu(const struct sideband *s, int32_t cpu, uint64_t time_ns);
-/* The space of a process at a time (0 = nothing known). */
+/* The space of a process at a time (0 = nothing known of pid). Before its first period: the
+ * first, as times of the trace are coarser than those of the records. */
 space_id sideband_space_at(const struct sideband *s, int32_t pid, uint64_t time_ns);
+/* The period of that answer, or NULL; the next one of the pid, if any, follows it. */
+const struct space_period *sideband_space_period(const struct sideband *s, int32_t pid,
+						 uint64_t time_ns);
+/* The task with that tid that lives at time_ns (the first one if that is before it). */
+task_id sideband_task_of_tid(const struct sideband *s, int32_t tid, uint64_t time_ns);
 /* The mapping that holds ip, or NULL. */
 const struct mapping *space_find(const struct space *space, uint64_t ip);
 /* comm of the task at that time; empty = unknown. */
