@@ -3,10 +3,12 @@
 noinst_LIBRARIES += libperfdata.a
 libperfdata_a_SOURCES = \
   decode/compressed.c decode/compressed.h \
+  decode/dump_records.c decode/dump_records.h \
   decode/feature.c decode/feature.h \
   decode/perfdata.c decode/perfdata.h \
-  decode/record.c decode/record.h
+  decode/record.c decode/record.h \
+  decode/tracepoint.c decode/tracepoint.h
 libperfdata_a_CPPFLAGS = $(AM_CPPFLAGS) $(LIBPERF_CPPFLAGS)
-libperfdata_a_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
+libperfdata_a_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(TRACEEVENT_CFLAGS)
 
-PERFDATA_LIBS = libperfdata.a $(COMMON_LIBS) $(ZSTD_LIBS)
+PERFDATA_LIBS = libperfdata.a $(COMMON_LIBS) $(ZSTD_LIBS) $(TRACEEVENT_LIBS)

@@ -29,9 +29,13 @@ int64_t tracepoints_find(const struct tracepoints *t, const char *system, const 
 bool tracepoints_name(const struct tracepoints *t, uint32_t id, const char **system,
 		      const char **name);
 
-/* A number out of sample.raw; false = no such field. */
+/* A number out of sample.raw, sign-extended if signed; false = no such field. */
 bool tracepoints_number(const struct tracepoints *t, uint32_t id, const uint8_t *raw,
 			size_t raw_bytes, const char *field, uint64_t *value);
+
+/* A text out of sample.raw, not NUL-terminated; false = no such field or not text. */
+bool tracepoints_text(const struct tracepoints *t, uint32_t id, const uint8_t *raw,
+		      size_t raw_bytes, const char *field, const char **text, size_t *length);
 
 /* All fields as text ("prev_comm=a prev_pid=1 ..."), cut at size - 1 bytes. */
 void tracepoints_format(const struct tracepoints *t, uint32_t id, const uint8_t *raw,
