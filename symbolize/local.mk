@@ -1,6 +1,7 @@
 noinst_LIBRARIES += libsymbolize.a
 libsymbolize_a_SOURCES = \
   symbolize/demangle.c symbolize/demangle.h \
+  symbolize/eh_frame.c symbolize/eh_frame.h \
   symbolize/got.c symbolize/got.h \
   symbolize/inline_table.c symbolize/inline_table.h \
   symbolize/module.c symbolize/module.h \
@@ -14,11 +15,14 @@ libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAG
 SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS)
 
 if HAVE_CRITERION
-check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/search_test \
+check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test symbolize/tests/search_test \
   symbolize/tests/symbolize_test symbolize/tests/symtab_test
 symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
 symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_demangle_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_eh_frame_test_SOURCES = symbolize/tests/eh_frame_test.c
+symbolize_tests_eh_frame_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_eh_frame_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_search_test_SOURCES = symbolize/tests/search_test.c
 symbolize_tests_search_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_search_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)

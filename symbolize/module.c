@@ -98,6 +98,7 @@ void module_done(struct module_entry *m)
 {
 	symtab_done(&m->symtab);
 	got_done(&m->got);
+	eh_frame_done(&m->eh_frame);
 	free(m->func_ids);
 	map64_done(&m->gap_funcs);
 	inline_table_free(m->inlines);
@@ -166,6 +167,21 @@ bool module_load_got(struct module_entry *m)
 	}
 	m->got = got;
 	m->got_loaded = true;
+	return true;
+}
+
+bool module_load_eh_frame(struct module_entry *m)
+{
+	struct eh_frame eh = {0};
+
+	if (m->eh_frame_loaded)
+		return true;
+	if (m->code && !eh_frame_load(&eh, m->code)) {
+		eh_frame_done(&eh);
+		return false;
+	}
+	m->eh_frame = eh;
+	m->eh_frame_loaded = true;
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #define SYMBOLIZE_MODULE_H
 
 #include "common/map64.h"
+#include "symbolize/eh_frame.h"
 #include "symbolize/got.h"
 #include "symbolize/inline_table.h"
 #include "symbolize/object.h"
@@ -17,8 +18,9 @@ struct module_entry {
 	struct object *debug;   /* its separate debug file; NULL = none */
 	struct symtab symtab;
 	struct got got;
+	struct eh_frame eh_frame;
 	struct inline_table *inlines; /* NULL = none */
-	bool symbols_loaded, debug_searched, got_loaded, inlines_loaded;
+	bool symbols_loaded, debug_searched, got_loaded, eh_frame_loaded, inlines_loaded;
 	uint32_t *func_ids;      /* of symtab.funcs; 0 = none yet */
 	struct map64 gap_funcs;  /* start of a function that no symbol names -> its id */
 	struct map64 inline_ids; /* node of inlines -> the symbolizer's id */
@@ -38,6 +40,7 @@ bool module_load_debug(struct module_entry *m, const struct search *search, stru
 bool module_load_symbols(struct module_entry *m, const struct search *search,
 			 struct intern *strings);
 bool module_load_got(struct module_entry *m);
+bool module_load_eh_frame(struct module_entry *m);
 bool module_load_inlines(struct module_entry *m, const struct search *search,
 			 struct intern *strings);
 

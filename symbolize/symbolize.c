@@ -211,7 +211,15 @@ static struct func_entry func_of_gap(const struct module_entry *m, uint64_t vadd
 		}
 		return f;
 	}
-	if (section) {
+	const struct eh_range *range = eh_frame_find(&m->eh_frame, vaddr, &f.pub.start, &f.pub.end);
+	if (range) {
+		f.pub.source = FUNC_FROM_FDE;
+		f.pub.headless = range->headless;
+		if (f.pub.start < range->start)
+			f.pub.start = range->start;
+		if (f.pub.end > range->end)
+			f.pub.end = range->end;
+	} else if (section) {
 		if (f.pub.start < section->vaddr)
 			f.pub.start = section->vaddr;
 		if (f.pub.end > section->vaddr + section->bytes)
@@ -241,7 +249,7 @@ func_id symbolizer_func(struct symbolizer *s, module_id module, uint64_t vaddr)
 									  .name = f->name});
 		return (func_id){m->func_ids[at]};
 	}
-	if (!module_load_got(m))
+	if (!module_load_got(m) || !module_load_eh_frame(m))
 		return (func_id){0};
 	struct func_entry f = func_of_gap(m, vaddr, gap_start, gap_end);
 	uint32_t id = map64_get(&m->gap_funcs, f.pub.start);
@@ -398,8 +406,13 @@ size_t symbolizer_func_find(struct symbolizer *s, const char *name, func_id *ids
 bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
 			    uint64_t *pad_vaddr)
 {
-	(void)s, (void)module, (void)return_vaddr, (void)pad_vaddr;
-	return false;
+	struct module_entry *m = module_of(s, module);
+	uint64_t start, end;
+
+	if (!m || !m->code || !module_load_eh_frame(m))
+		return false;
+	const struct eh_range *range = eh_frame_find(&m->eh_frame, return_vaddr - 1, &start, &end);
+	return range && eh_frame_landing_pad(m->code, range, return_vaddr, pad_vaddr);
 }
 
 bool symbolizer_got_target(struct symbolizer *s, module_id module, uint64_t slot_vaddr,

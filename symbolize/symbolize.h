@@ -104,6 +104,8 @@ struct func {
 	uint64_t start, end; /* vaddr, half-open, of its main piece */
 	uint8_t role;        /* enum func_role */
 	uint8_t source;      /* enum func_source */
+	bool headless;       /* FUNC_FROM_FDE only: begins with a frame already set up, so it is
+	                        an outlined piece of the function that jumps to it */
 };
 
 /* One inlined call: `parent` encloses it (0: the physical function itself). The same id
