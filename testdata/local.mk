@@ -17,3 +17,9 @@ testdata_ptgen_SOURCES = testdata/ptgen.c \
 testdata_ptgen_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(ZSTD_CFLAGS)
 testdata_ptgen_LDADD = $(COMMON_LIBS) $(ZYDIS_LIBS) $(ELF_LIBS) $(ZSTD_LIBS)
 endif
+check_SCRIPTS += testdata/tests/perf.test testdata/tests/decode.test
+EXTRA_DIST += testdata/cases.list testdata/recordings.list testdata/tests/perf.test \
+  testdata/tests/decode.test
+noinst_PROGRAMS += testdata/edgediff
+testdata_edgediff_SOURCES = testdata/edgediff.c
+testdata_edgediff_LDADD = $(COMMON_LIBS)

@@ -465,15 +465,14 @@ static void on_thread_exit(struct machine *m, struct thread *t)
 {
 	struct moment at;
 
-	if (t->cpu != NO_CPU && t->in_user)
+	if (t->in_user)
 		user_leave_async(m, t, "killed");
 	spend(m, 1000, 4000);
 	at = moment_of(m, t);
 	container_exit(&m->file, &at, t->parent_pid, t->parent_tid);
 	tell(m, t, "exit", 0, 0, NULL);
 	t->exited = true;
-	if (t->cpu != NO_CPU)
-		switch_out(m, t, false);
+	switch_out(m, t, false);
 }
 
 static void on_start(struct machine *m, struct thread *t, const struct rec_event *ev)
@@ -574,7 +573,10 @@ static void on_event(struct machine *m, size_t at)
 		spend(m, 1, 4);
 		touch(m, t);
 		break;
-	case REC_EXIT: on_thread_exit(m, t); break;
+	case REC_EXIT:
+		ensure_on_cpu(m, t, at);
+		on_thread_exit(m, t);
+		break;
 	case REC_FORK:
 	case REC_EXEC:
 	case REC_COMM:

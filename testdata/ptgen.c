@@ -30,7 +30,7 @@ static const char help[] =
 	"      --psb-bytes N      a PSB every N bytes (16384)\n"
 	"      --mtc-shift N      an MTC every 2^N crystal ticks (3); none: no MTC\n"
 	"      --cyc --noretcomp --long-tnt --defer-tips --timeless --ovf-psb\n"
-	"      --mmap-build-ids --compressed\n"
+	"      --mmap-build-ids --header-build-ids --compressed\n"
 	"      --irq-us N         an interrupt every N us or so (50); 0 = none\n"
 	"      --no-page-faults\n"
 	"      --seed N\n"
@@ -55,6 +55,7 @@ enum {
 	OPT_TIMELESS,
 	OPT_OVF_PSB,
 	OPT_BUILD_IDS,
+	OPT_HEADER_BUILD_IDS,
 	OPT_COMPRESSED,
 	OPT_IRQ,
 	OPT_NO_FAULTS,
@@ -80,6 +81,7 @@ static const struct option long_options[] = {
 	{"timeless", no_argument, NULL, OPT_TIMELESS},
 	{"ovf-psb", no_argument, NULL, OPT_OVF_PSB},
 	{"mmap-build-ids", no_argument, NULL, OPT_BUILD_IDS},
+	{"header-build-ids", no_argument, NULL, OPT_HEADER_BUILD_IDS},
 	{"compressed", no_argument, NULL, OPT_COMPRESSED},
 	{"irq-us", required_argument, NULL, OPT_IRQ},
 	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
@@ -136,6 +138,7 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 	case OPT_TIMELESS: m->container.timeless = true; break;
 	case OPT_OVF_PSB: m->tracer.ovf_psb = true; break;
 	case OPT_BUILD_IDS: m->container.mmap_build_ids = true; break;
+	case OPT_HEADER_BUILD_IDS: m->container.header_build_ids = true; break;
 	case OPT_COMPRESSED: m->container.compressed = true; break;
 	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
 	case OPT_NO_FAULTS: m->page_faults = false; break;
