@@ -12,3 +12,4 @@ DECODE_LIBS = libdecode.a $(PERFDATA_LIBS)
 include decode/perfdata.mk
 include decode/flow.mk
 include decode/sideband.mk
+include decode/segment.mk

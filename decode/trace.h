@@ -108,15 +108,22 @@ struct segment {
 	uint64_t start_ns, end_ns;
 	uint32_t first_call, end_call; /* in thread.calls */
 	uint32_t first_root, end_root; /* in thread.roots, outermost first */
+	uint32_t first_base, end_base; /* in thread.bases: its outermost calls, until joined */
+	uint32_t top_call;             /* innermost open call at its end; CALL_NONE = none */
+	uint32_t bracket;              /* the loss before it, a row of the segment before; or CALL_NONE */
+	node_id first_node;            /* where it starts */
 	uint32_t join;                 /* how it is tied to the one before; index, CALL_NONE = first */
+	bool barrier;                  /* never joined to the one before: exec, thread start */
 	uint64_t edges;                /* flow events in it */
 };
+
+enum arrow_kind { ARROW_TAIL_CALL, ARROW_SWITCH };
 
 /* An arrow between two calls of a thread: tail call or stack switch. */
 struct arrow {
 	uint64_t time_ns;
 	uint32_t from, to; /* call indices */
-	uint8_t kind;      /* 0 = tail call, 1 = stack switch */
+	uint8_t kind;      /* enum arrow_kind */
 };
 
 struct thread {
@@ -124,6 +131,7 @@ struct thread {
 	VEC(struct call) calls;
 	VEC(struct segment) segments;
 	VEC(uint32_t) roots;
+	VEC(uint32_t) bases;
 	VEC(struct join) joins;
 	VEC(struct arrow) arrows;
 	uint64_t traced_ns, lost_ns; /* time with trace; time known to be lost */
@@ -154,6 +162,7 @@ struct trace {
 	uint64_t call_count;       /* CALL_FRAME calls drawn */
 };
 
+void thread_done(struct thread *t);
 void trace_done(struct trace *t);
 
 /* What a writer needs beside the trace to name things. */

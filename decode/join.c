@@ -1,0 +1,566 @@
+/* See join.h.
+ *
+ * Right to left, each segment learns what later segments found beneath its bottom. Then left
+ * to right, each join is decided and carried out on the rows: a level that goes on is hidden
+ * into the earlier row, a level found beneath everything known becomes a root of the earliest
+ * segment it belongs to. The stack at a loss is the chain of parents of the innermost open
+ * row; rows keep their place, so nothing is copied.
+ *
+ * All alignments of one join are tested in linear time: with P = A's return addresses, inner
+ * to outer, and Q = B's, depth K is the shift n - K of Q against P, and the Z-function gives
+ * the length of agreement of every shift at once. */
+#include "decode/join.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lifetime.h"
+
+enum {
+	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
+	LOOK_BACK = 8,       /* segments that a join may reach over */
+};
+
+struct level {
+	uint32_t row;   /* call index; CALL_NONE = not drawn */
+	node_id landed; /* node that a return landed on: lies in this level's function */
+};
+
+struct joiner {
+	struct thread *thread;
+	struct graph *graph;
+	struct graph_tables g;
+	struct lifetimes lifetimes;
+	VEC(uint32_t) chain;      /* A's open rows, innermost first */
+	VEC(node_id) waits;       /* chain[i] waits at waits[i]; the last is unknown: 0 */
+	VEC(struct level) levels; /* B's, from L1 on: own roots, then those of later segments */
+	VEC(node_id) text;        /* scratch: Z-function input */
+	VEC(uint32_t) z;
+	VEC(uint32_t) home; /* segment of each thread->roots item */
+	struct {
+		struct level *items;
+		size_t count;
+	} * beneath; /* per segment: levels that later segments found beneath it */
+};
+
+static uint32_t joiner_row(const struct joiner *j, uint32_t row)
+{
+	const struct call *calls = j->thread->calls.items;
+
+	while (row != CALL_NONE && calls[row].flags & CALL_HIDDEN)
+		row = calls[row].site;
+	return row;
+}
+
+static uint32_t joiner_func(const struct joiner *j, uint32_t row)
+{
+	const struct call *c = &j->thread->calls.items[row];
+
+	return c->kind == CALL_FRAME ? j->g.hot[c->what].func : 0;
+}
+
+/* The node where this row's call continues after its return; 0 = unknown. */
+static node_id joiner_waits_at(const struct joiner *j, uint32_t row)
+{
+	const struct call *c = &j->thread->calls.items[row];
+
+	if (c->site == 0)
+		return 0;
+	if (c->flags & CALL_SIGNAL)
+		return c->site;
+	switch (j->g.hot[c->site].kind) {
+	case NODE_CALL:
+	case NODE_CALL_INDIRECT:
+	case NODE_SYSCALL: return graph_successor(j->graph, c->site, 0);
+	default: return c->site; /* interrupted there */
+	}
+}
+
+/* Physical open rows from `top` outward. */
+static bool joiner_chain(struct joiner *j, uint32_t top)
+{
+	j->chain.count = j->waits.count = 0;
+	for (uint32_t row = joiner_row(j, top); row != CALL_NONE && j->chain.count < CHAIN_MAX;
+	     row = joiner_row(j, j->thread->calls.items[row].parent)) {
+		if (j->thread->calls.items[row].kind == CALL_INLINED)
+			continue;
+		if (!vec_push(&j->chain, row) || !vec_push(&j->waits, joiner_waits_at(j, row)))
+			return false;
+	}
+	return true;
+}
+
+static bool joiner_own_levels(struct joiner *j, size_t s, bool with_later)
+{
+	const struct segment *seg = &j->thread->segments.items[s];
+
+	j->levels.count = 0;
+	for (uint32_t i = seg->first_root; i < seg->end_root; i++) {
+		uint32_t row = j->thread->roots.items[i];
+		const struct call *c = &j->thread->calls.items[row];
+		node_id landed = c->kind == CALL_FRAME ? c->what : 0;
+
+		if (!vec_push(&j->levels, ((struct level){row, landed})))
+			return false;
+	}
+	for (size_t i = 0; with_later && i < j->beneath[s].count; i++)
+		if (!vec_push(&j->levels, j->beneath[s].items[i]))
+			return false;
+	return true;
+}
+
+/* L0: the frame in which the segment starts. */
+static uint32_t segment_first_row(const struct thread *t, const struct segment *seg)
+{
+	if (seg->first_call >= seg->end_call)
+		return CALL_NONE;
+	const struct call *c = &t->calls.items[seg->first_call];
+	return c->kind == CALL_INLINED || c->flags & CALL_ROOT ? CALL_NONE : seg->first_call;
+}
+
+/* ---- alignment ---- */
+
+struct alignment {
+	long depth;          /* K, counted from the chain's outermost known frame: L0's level */
+	uint32_t agreeing;   /* returns that agree */
+	uint32_t candidates; /* depths that agree as well */
+	enum join_evidence evidence;
+	bool partial; /* the lists disagree further out */
+};
+
+/* z[i] = length of the longest common prefix of text and text[i..]. */
+static bool joiner_z(struct joiner *j, size_t count)
+{
+	if (!vec_reserve(&j->z, count ? count : 1))
+		return false;
+	uint32_t *z = j->z.items;
+	const node_id *text = j->text.items;
+	size_t left = 0, right = 0;
+
+	if (count)
+		z[0] = (uint32_t)count;
+	for (size_t i = 1; i < count; i++) {
+		size_t n = i < right ? (z[i - left] < right - i ? z[i - left] : right - i) : 0;
+
+		while (i + n < count && text[n] == text[i + n])
+			n++;
+		z[i] = (uint32_t)n;
+		if (i + n > right) {
+			left = i;
+			right = i + n;
+		}
+	}
+	return true;
+}
+
+/* Fills text with pattern, a separator, subject; z over it. */
+static bool joiner_match(struct joiner *j, const node_id *pattern, size_t pattern_count,
+			 const node_id *subject, size_t subject_count)
+{
+	size_t count = pattern_count + 1 + subject_count;
+
+	if (!vec_reserve(&j->text, count))
+		return false;
+	if (pattern_count)
+		memcpy(j->text.items, pattern, pattern_count * sizeof *pattern);
+	j->text.items[pattern_count] = UINT32_MAX;
+	if (subject_count)
+		memcpy(j->text.items + pattern_count + 1, subject, subject_count * sizeof *subject);
+	return joiner_z(j, count);
+}
+
+/* One depth as a candidate: `agree` of `possible` returns agree, `shift` = |n - K|. */
+static void alignment_offer(struct alignment *best, long depth, size_t agree, size_t possible,
+			    size_t shift, size_t *best_shift)
+{
+	bool partial = agree < possible;
+
+	/* A disagreement after few agreements is no evidence at all. */
+	if (agree == 0 || (partial && agree < 3))
+		return;
+	bool better =
+		best->evidence != JOIN_RETURNS || (best->partial && !partial) ||
+		(best->partial == partial &&
+		 (agree > best->agreeing || (agree == best->agreeing && shift < *best_shift)));
+	if (best->evidence == JOIN_RETURNS && best->partial == partial && agree == best->agreeing)
+		best->candidates++;
+	else if (better)
+		best->candidates = 1;
+	if (!better)
+		return;
+	best->depth = depth;
+	best->agreeing = (uint32_t)agree;
+	best->partial = partial;
+	best->evidence = JOIN_RETURNS;
+	*best_shift = shift;
+}
+
+/* Compares ips through a canonical node: two nodes of one ip may differ in address space. */
+static bool joiner_align_returns(struct joiner *j, struct alignment *best)
+{
+	size_t n = j->chain.count ? j->chain.count - 1 : 0; /* waits known: X1..Xn */
+	size_t m = j->levels.count, best_shift = 0;
+	node_id *q = malloc((m ? m : 1) * sizeof *q);
+
+	if (!q)
+		return false;
+	for (size_t i = 0; i < m; i++)
+		q[i] = j->levels.items[i].landed ? j->levels.items[i].landed : UINT32_MAX - 1;
+	/* The outermost frame of the chain may wait at a known node, too (a tail-called base). */
+	if (j->chain.count && j->waits.items[j->chain.count - 1])
+		n = j->chain.count;
+	long top = (long)j->chain.count - 1; /* level of the innermost open frame */
+
+	bool ok = joiner_match(j, q, m, j->waits.items, n);
+	for (size_t h = 0; ok && h < n; h++) { /* L0 at or above A's depth */
+		size_t possible = m < n - h ? m : n - h;
+		size_t agree = j->z.items[m + 1 + h];
+
+		alignment_offer(best, top - (long)h, agree < possible ? agree : possible, possible,
+				h, &best_shift);
+	}
+	ok = ok && joiner_match(j, j->waits.items, n, q, m);
+	for (size_t h = 1; ok && h < m; h++) { /* frames entered unseen */
+		size_t possible = n < m - h ? n : m - h;
+		size_t agree = j->z.items[n + 1 + h];
+
+		alignment_offer(best, top + (long)h, agree < possible ? agree : possible, possible,
+				h, &best_shift);
+	}
+	free(q);
+	return ok;
+}
+
+/* Without returns: the topmost frame whose function is that of a level, L0 first. */
+static void joiner_align_functions(struct joiner *j, uint32_t first_row, struct alignment *best)
+{
+	long top = (long)j->chain.count - 1;
+	size_t levels = j->levels.count + 1;
+
+	for (size_t i = 0; i < levels && i < 16; i++) {
+		uint32_t row = i ? j->levels.items[i - 1].row : first_row;
+		uint32_t func = row == CALL_NONE ? 0 : joiner_func(j, row);
+
+		for (size_t k = 0; func && k < j->chain.count; k++) {
+			/* Return addresses known on both sides have disagreed already. */
+			if (joiner_func(j, j->chain.items[k]) != func ||
+			    (i < j->levels.count && j->waits.items[k] &&
+			     j->levels.items[i].landed &&
+			     j->waits.items[k] != j->levels.items[i].landed))
+				continue;
+			best->depth = top - (long)k + (long)i;
+			best->evidence = JOIN_FUNCTION;
+			best->candidates = 1;
+			return;
+		}
+	}
+}
+
+static bool joiner_align(struct joiner *j, size_t s, const struct segment *seg,
+			 struct alignment *best)
+{
+	const struct join *join = &j->thread->joins.items[seg->join];
+
+	*best = (struct alignment){.evidence = JOIN_NONE};
+	if (j->chain.count == 0)
+		return true;
+	if (!joiner_align_returns(j, best))
+		return false;
+	long top = (long)j->chain.count - 1;
+	bool same_place = join->lost_at && join->resumed_at &&
+			  j->g.cold[join->lost_at].ip == j->g.cold[join->resumed_at].ip;
+	if (best->evidence == JOIN_NONE && same_place) {
+		best->depth = top;
+		best->evidence = JOIN_RESUME_POINT;
+		best->candidates = 1;
+	}
+	if (best->evidence == JOIN_NONE)
+		joiner_align_functions(j, segment_first_row(j->thread, seg), best);
+	(void)s;
+	return true;
+}
+
+/* ---- right to left: what lies beneath ---- */
+
+static bool joiner_learn(struct joiner *j)
+{
+	struct thread *t = j->thread;
+
+	for (size_t s = t->segments.count; s-- > 1;) {
+		struct segment *seg = &t->segments.items[s];
+		struct alignment a;
+
+		if (seg->barrier || seg->join == CALL_NONE)
+			continue;
+		if (!joiner_chain(j, t->segments.items[s - 1].top_call) ||
+		    !joiner_own_levels(j, s, true) || !joiner_align(j, s, seg, &a))
+			return false;
+		if (a.evidence == JOIN_NONE || a.partial || a.depth < 0)
+			continue;
+		/* L(K) is at the level of A's outermost frame; those beyond lie beneath A. */
+		size_t first = (size_t)a.depth; /* index of L(K+1) in levels */
+		if (first >= j->levels.count)
+			continue;
+		size_t count = j->levels.count - first;
+		struct level *copy = malloc(count * sizeof *copy);
+		if (!copy)
+			return false;
+		memcpy(copy, j->levels.items + first, count * sizeof *copy);
+		j->beneath[s - 1].items = copy;
+		j->beneath[s - 1].count = count;
+	}
+	return true;
+}
+
+/* ---- left to right: deciding and carrying out ---- */
+
+static uint32_t joiner_home(const struct joiner *j, uint32_t row)
+{
+	const struct thread *t = j->thread;
+	size_t low = 0, high = t->segments.count;
+
+	if (t->calls.items[row].flags & CALL_ROOT)
+		for (size_t i = t->roots.count; i-- > 0;)
+			if (t->roots.items[i] == row)
+				return j->home.items[i];
+	while (high - low > 1) {
+		size_t mid = (low + high) / 2;
+
+		if (t->segments.items[mid].first_call <= row)
+			low = mid;
+		else
+			high = mid;
+	}
+	return (uint32_t)low;
+}
+
+/* Does level row `l` continue the open row `x`? */
+static bool joiner_continues(const struct joiner *j, uint32_t l, uint32_t x,
+			     const struct join *join)
+{
+	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
+
+	if (lc->kind != xc->kind)
+		return false;
+	if (lc->kind == CALL_BRACKET)
+		return true; /* missing code on both sides */
+	uint32_t func = joiner_func(j, x);
+	if (func != joiner_func(j, l))
+		return false;
+	uint64_t age = join->lost_ns > xc->start_ns ? join->lost_ns - xc->start_ns : 0;
+	uint64_t rest = lc->end_ns > join->resumed_ns ? lc->end_ns - join->resumed_ns : 0;
+	return lifetimes_continues(&j->lifetimes, func, age, join->resumed_ns - join->lost_ns,
+				   rest);
+}
+
+static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
+{
+	struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
+
+	xc->end_ns = lc->end_ns;
+	xc->flags &= (uint16_t)~CALL_END_INFERRED;
+	xc->flags |= CALL_STITCHED | (lc->flags & (CALL_END_INFERRED | CALL_UNWOUND));
+	lc->flags |= CALL_HIDDEN;
+	lc->site = x;
+}
+
+/* Level row `l` is older than all of A: a root of the segment where A's outermost frame is. */
+static void joiner_hoist(struct joiner *j, const struct segment *seg, uint32_t l, uint32_t home)
+{
+	struct thread *t = j->thread;
+
+	t->calls.items[l].start_ns = t->segments.items[home].start_ns;
+	for (size_t r = seg->first_root; r < seg->end_root; r++)
+		if (t->roots.items[r] == l)
+			j->home.items[r] = home;
+}
+
+/* Parent of all outermost rows of a segment that have none. */
+static void joiner_base(struct joiner *j, const struct segment *seg, uint32_t parent)
+{
+	struct call *calls = j->thread->calls.items;
+
+	for (uint32_t i = seg->first_base; i < seg->end_base; i++) {
+		uint32_t row = j->thread->bases.items[i];
+
+		if (calls[row].parent == CALL_NONE && row != parent)
+			calls[row].parent = parent;
+	}
+}
+
+/* Carries out the join of segment s at depth K on the chain in j->chain. */
+static void joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
+{
+	struct thread *t = j->thread;
+	struct segment *seg = &t->segments.items[s];
+	struct join *join = &t->joins.items[seg->join];
+	long top = (long)j->chain.count - 1, outermost = (long)j->levels.count;
+	uint32_t home = joiner_home(j, j->chain.items[top]);
+	uint32_t kept = CALL_NONE, beneath = CALL_NONE;
+	bool going_on = true;
+
+	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
+	for (long k = 0; k <= top && k < a->depth - outermost; k++) {
+		kept = j->chain.items[top - k];
+		t->calls.items[kept].end_ns = seg->end_ns;
+		t->calls.items[kept].flags |= CALL_STITCHED | CALL_END_INFERRED;
+		join->kept++;
+	}
+	joiner_base(j, seg, kept);
+	for (long i = outermost; i >= 0; i--) {
+		uint32_t l = i ? j->levels.items[i - 1].row : segment_first_row(t, seg);
+		long k = a->depth - i;
+
+		if (k < 0) {
+			joiner_hoist(j, seg, l, home);
+			kept = beneath = l;
+			continue;
+		}
+		if (beneath != CALL_NONE) {
+			joiner_base(j, &t->segments.items[home], beneath);
+			beneath = CALL_NONE;
+		}
+		if (l == CALL_NONE)
+			continue;
+		going_on = going_on && k <= top &&
+			   joiner_continues(j, l, j->chain.items[top - k], join);
+		if (!going_on) {
+			join->inferred += i > 0;
+			continue;
+		}
+		kept = j->chain.items[top - k];
+		joiner_merge(j, l, kept);
+		join->kept++;
+	}
+	if (seg->bracket != CALL_NONE)
+		t->calls.items[seg->bracket].parent = kept;
+	join->evidence = (uint8_t)a->evidence;
+	join->agreeing = a->agreeing;
+	join->candidates = a->candidates;
+	join->ambiguous = a->candidates > 1 || a->partial;
+}
+
+static bool joiner_decide(struct joiner *j, size_t s)
+{
+	struct thread *t = j->thread;
+	struct segment *seg = &t->segments.items[s];
+	struct alignment a = {.evidence = JOIN_NONE};
+
+	if (seg->barrier || seg->join == CALL_NONE)
+		return true;
+	size_t from = s;
+	for (size_t back = 1; back <= LOOK_BACK && back <= s && a.evidence == JOIN_NONE; back++) {
+		from = s - back;
+		if (!joiner_chain(j, t->segments.items[from].top_call) ||
+		    !joiner_own_levels(j, s, true) || !joiner_align(j, s, seg, &a))
+			return false;
+		const struct segment *before = &t->segments.items[from];
+		if (before->barrier || before->join == CALL_NONE ||
+		    t->joins.items[before->join].evidence != JOIN_NONE)
+			break;
+	}
+	if (a.evidence == JOIN_NONE)
+		return true;
+	if (!joiner_own_levels(j, s, false))
+		return false;
+	joiner_apply(j, s, &a);
+	/* Segments in between sat on top of what both sides share. */
+	uint32_t kept = seg->bracket == CALL_NONE ? CALL_NONE : t->calls.items[seg->bracket].parent;
+	for (size_t i = from + 1; i < s; i++) {
+		struct segment *between = &t->segments.items[i];
+
+		for (uint32_t b = between->first_base; b < between->end_base; b++)
+			if (t->calls.items[t->bases.items[b]].parent == CALL_NONE)
+				t->calls.items[t->bases.items[b]].parent = kept;
+		if (between->bracket != CALL_NONE)
+			t->calls.items[between->bracket].parent = kept;
+		t->joins.items[between->join].evidence = JOIN_CONTEXT;
+		t->joins.items[between->join].ambiguous = 1;
+	}
+	return true;
+}
+
+/* ---- the final order ---- */
+
+struct home_root {
+	uint32_t home, order, row;
+};
+
+static int home_root_order(const void *a, const void *b)
+{
+	const struct home_root *x = a, *y = b;
+
+	if (x->home != y->home)
+		return x->home < y->home ? -1 : 1;
+	return x->order > y->order ? -1 : x->order < y->order; /* found last = outermost */
+}
+
+static bool joiner_final_roots(struct joiner *j)
+{
+	struct thread *t = j->thread;
+	size_t count = t->roots.count;
+	struct home_root *sorted = malloc((count ? count : 1) * sizeof *sorted);
+
+	if (!sorted)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct home_root){j->home.items[i], (uint32_t)i, t->roots.items[i]};
+	qsort(sorted, count, sizeof *sorted, home_root_order);
+	size_t at = 0;
+	for (size_t s = 0; s < t->segments.count; s++) {
+		t->segments.items[s].first_root = (uint32_t)at;
+		for (; at < count && sorted[at].home == s; at++)
+			t->roots.items[at] = sorted[at].row;
+		t->segments.items[s].end_root = (uint32_t)at;
+	}
+	free(sorted);
+	for (size_t i = 0; i < t->calls.count; i++)
+		t->calls.items[i].parent = joiner_row(j, t->calls.items[i].parent);
+	return true;
+}
+
+static enum err join_thread(struct joiner *j, struct thread *t)
+{
+	bool ok = true;
+
+	j->thread = t;
+	j->home.count = 0;
+	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
+	ok = j->beneath != NULL;
+	for (size_t s = 0; ok && s < t->segments.count; s++)
+		for (uint32_t i = t->segments.items[s].first_root;
+		     ok && i < t->segments.items[s].end_root; i++)
+			ok = vec_push(&j->home, (uint32_t)s);
+	ok = ok && joiner_learn(j);
+	for (size_t s = 1; ok && s < t->segments.count; s++)
+		ok = joiner_decide(j, s);
+	ok = ok && joiner_final_roots(j);
+	for (size_t s = 0; j->beneath && s < t->segments.count; s++)
+		free(j->beneath[s].items);
+	free(j->beneath);
+	j->beneath = NULL;
+	return ok ? ERR_NONE : ERR_NOMEM;
+}
+
+enum err join_trace(struct trace *trace, struct graph *graph, const struct sideband *sideband)
+{
+	struct joiner j = {.graph = graph, .g = graph_tables(graph)};
+	enum err err = ERR_NONE;
+	bool losses = false;
+
+	(void)sideband;
+	for (size_t i = 0; i < trace->threads.count; i++)
+		losses = losses || trace->threads.items[i].joins.count > 0;
+	if (losses && !lifetimes_of_trace(&j.lifetimes, trace, j.g))
+		err = ERR_NOMEM;
+	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++)
+		err = join_thread(&j, &trace->threads.items[i]);
+	vec_done(&j.chain);
+	vec_done(&j.waits);
+	vec_done(&j.levels);
+	vec_done(&j.text);
+	vec_done(&j.z);
+	vec_done(&j.home);
+	lifetimes_done(&j.lifetimes);
+	return err;
+}

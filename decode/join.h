@@ -1,0 +1,22 @@
+/* Joining segments: which frames of a thread's stack go on across a loss.
+ *
+ *     A's open frames at the loss:   X0 (outermost) .. Xn, each but X0 waits at a known node
+ *     B's levels at the resume:      L0 (innermost, where B starts), L1 .. Lm (frames that B's
+ *                                    returns past its bottom landed in)
+ *
+ * A join is a depth K at which L0 stands, so that L(i) is at the level of X(K-i). It must
+ * agree with every return address in the overlap, inner to outer, to the end of either list;
+ * what later segments found beneath B counts too. A level goes on as the same activation when
+ * the durations seen of its function make that likelier than a return and a new call in the
+ * gap. docs/segments.md has the rules with examples. */
+#ifndef DECODE_JOIN_H
+#define DECODE_JOIN_H
+
+#include "common/error.h"
+#include "decode/trace.h"
+
+/* Joins the segments of all threads and makes the trace's order final (trace.h). */
+MUST_CHECK enum err join_trace(struct trace *trace, struct graph *graph,
+			       const struct sideband *sideband);
+
+#endif

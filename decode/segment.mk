@@ -1,0 +1,15 @@
+# From flow events to joined threads.
+libdecode_a_SOURCES += \
+  decode/join.c decode/join.h \
+  decode/lifetime.c decode/lifetime.h \
+  decode/options.c decode/options.h \
+  decode/resume.c decode/resume.h \
+  decode/segment.c decode/segment.h \
+  decode/select.c decode/select.h \
+  decode/strand.c decode/strand.h \
+  decode/trace.c decode/trace.h
+
+check_PROGRAMS += decode/tests/segment_cases
+decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c
+decode_tests_segment_cases_LDADD = libdecode.a $(COMMON_LIBS)
+EXTRA_DIST += $(srcdir)/decode/tests/cases

@@ -1,0 +1,465 @@
+/* See strand.h. */
+#include "decode/strand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	INLINE_DEPTH_MAX = 64, /* deeper inline chains are cut at their outer end */
+	PARKED_MAX = 256,      /* stacks remembered per thread; the oldest are forgotten */
+	PARKED_FRAMES_MAX = 1 << 20,
+	STACK_MAX = 1 << 24, /* frames; beyond it the oldest evidence is given up */
+	ROLE_UNKNOWN = 0xff
+};
+
+static bool facts_grow(void **items, size_t *count, size_t need, size_t item_bytes, int fill)
+{
+	size_t grown = need + need / 2 + 64;
+	char *p = realloc(*items, grown * item_bytes);
+
+	if (!p)
+		return false;
+	memset(p + *count * item_bytes, fill, (grown - *count) * item_bytes);
+	*items = p;
+	*count = grown;
+	return true;
+}
+
+enum func_role weave_role(struct weave *w, uint32_t func)
+{
+	struct func_facts *f = &w->facts;
+
+	if (func == 0)
+		return FUNC_PLAIN;
+	if (func >= f->role_count &&
+	    !facts_grow((void **)&f->roles, &f->role_count, func + 1, 1, ROLE_UNKNOWN)) {
+		w->out_of_memory = true;
+		return FUNC_PLAIN;
+	}
+	if (f->roles[func] == ROLE_UNKNOWN) {
+		graph_lock(w->graph);
+		const struct func *fn = symbolizer_func_get(w->symbolizer, (func_id){func});
+		f->roles[func] = fn ? fn->role : FUNC_PLAIN;
+		graph_unlock(w->graph);
+	}
+	return f->roles[func];
+}
+
+static struct inline_fact weave_inline(struct weave *w, uint32_t id)
+{
+	struct func_facts *f = &w->facts;
+
+	if (id >= f->inline_count &&
+	    !facts_grow((void **)&f->inlines, &f->inline_count, id + 1, sizeof *f->inlines, 0)) {
+		w->out_of_memory = true;
+		return (struct inline_fact){.depth = 1};
+	}
+	if (f->inlines[id].depth == 0) {
+		graph_lock(w->graph);
+		const struct inline_frame *in =
+			symbolizer_inline_get(w->symbolizer, (inline_id){id});
+		if (in)
+			f->inlines[id] = (struct inline_fact){in->parent.v, in->depth};
+		graph_unlock(w->graph);
+		if (f->inlines[id].depth == 0)
+			f->inlines[id].depth = 1;
+	}
+	return f->inlines[id];
+}
+
+/* The number that `mov $N,%eax` right before the SYSCALL of this node loads; -1 = not seen. */
+static int32_t weave_syscall_number(struct weave *w, node_id node)
+{
+	const struct node_cold *cold = &w->tables.cold[node];
+	const uint8_t *code = NULL;
+	uint64_t line_bytes = cold->branch_ip - cold->ip;
+	int32_t number = -1;
+
+	graph_lock(w->graph);
+	if (line_bytes >= 5 && line_bytes < 4096 &&
+	    graph_code(w->graph, cold->space, cold->branch_ip - 5, &code) >= 5 && code[0] == 0xb8)
+		memcpy(&number, code + 1, 4);
+	else if (line_bytes >= 7 && line_bytes < 4096 &&
+		 graph_code(w->graph, cold->space, cold->branch_ip - 7, &code) >= 7 &&
+		 code[0] == 0x48 && code[1] == 0xc7 && code[2] == 0xc0)
+		memcpy(&number, code + 3, 4);
+	else if (line_bytes >= 2 && line_bytes < 4096 &&
+		 graph_code(w->graph, cold->space, cold->branch_ip - 2, &code) >= 2 &&
+		 (code[0] == 0x31 || code[0] == 0x33) && code[1] == 0xc0)
+		number = 0;
+	graph_unlock(w->graph);
+	return number >= 0 && number < 1024 ? number : -1;
+}
+
+uint32_t weave_bracket(struct weave *w, enum bracket_kind kind, node_id node, unsigned cause)
+{
+	uint64_t key = (uint64_t)kind << 40 | (uint64_t)cause << 32 | node;
+	uint32_t known = map64_get(&w->bracket_ids, key);
+
+	if (known != MAP64_NONE)
+		return known;
+	struct bracket b = {.kind = (uint8_t)kind,
+			    .cause = (uint8_t)cause,
+			    .number = -1,
+			    .node = node,
+			    .module = node ? w->tables.cold[node].module : (module_id){0}};
+	if (kind == BRACKET_SYSCALL && node)
+		b.number = weave_syscall_number(w, node);
+	uint32_t index = (uint32_t)w->trace->brackets.count;
+	if (!vec_push(&w->trace->brackets, b) || !map64_set(&w->bracket_ids, key, index)) {
+		w->out_of_memory = true;
+		return 0;
+	}
+	return index;
+}
+
+void weave_done(struct weave *w)
+{
+	free(w->facts.roles);
+	free(w->facts.inlines);
+	map64_done(&w->bracket_ids);
+}
+
+void strand_init(struct strand *s, struct weave *w, struct thread *thread, task_id task)
+{
+	memset(s, 0, sizeof *s);
+	s->weave = w;
+	s->thread = thread;
+	s->task = task;
+}
+
+void strand_done(struct strand *s)
+{
+	vec_done(&s->stack);
+	vec_done(&s->parked_frames);
+	vec_done(&s->parked);
+	vec_done(&s->jump_buffers);
+	vec_done(&s->transaction);
+}
+
+/* ---- rows and frames ---- */
+
+static uint32_t strand_top_row(const struct strand *s)
+{
+	for (size_t i = s->stack.count; i-- > 0;)
+		if (s->stack.items[i].call != CALL_NONE)
+			return s->stack.items[i].call;
+	return CALL_NONE;
+}
+
+uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
+			  unsigned flags)
+{
+	struct thread *t = s->thread;
+	struct call row = {.start_ns = s->now_ns,
+			   .end_ns = TIME_NONE,
+			   .what = what,
+			   .site = site,
+			   .parent = strand_top_row(s),
+			   .flags = (uint16_t)flags,
+			   .kind = (uint8_t)kind};
+
+	if (t->calls.count >= CALL_NONE - 1 || !vec_push(&t->calls, row)) {
+		s->weave->out_of_memory = true;
+		return CALL_NONE;
+	}
+	uint32_t index = (uint32_t)t->calls.count - 1;
+	if (row.parent == CALL_NONE && !vec_push(&t->bases, index))
+		s->weave->out_of_memory = true;
+	return index;
+}
+
+void strand_push_frame(struct strand *s, struct frame frame)
+{
+	if (s->stack.count >= STACK_MAX || !vec_push(&s->stack, frame)) {
+		s->weave->out_of_memory = true;
+		return;
+	}
+	if (frame.kind != FRAME_INLINED)
+		s->top = s->stack.count - 1;
+}
+
+static bool role_is_transparent(enum func_role role)
+{
+	return role == FUNC_PLT || role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK;
+}
+
+void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsigned flags)
+{
+	const struct node *n = strand_node(s, node);
+	struct frame f = {.call = CALL_NONE, .ret = ret, .func = n->func, .site = site};
+
+	if (n->kind == NODE_MISSING) {
+		f.kind = FRAME_MISSING;
+		f.call = strand_open_call(s, CALL_BRACKET,
+					  weave_bracket(s->weave, BRACKET_MISSING_CODE, node, 0),
+					  site, flags);
+	} else if (role_is_transparent(weave_role(s->weave, n->func))) {
+		f.kind = FRAME_TRANSPARENT;
+	} else {
+		f.kind = flags & CALL_SIGNAL      ? FRAME_SIGNAL
+			 : flags & CALL_INTERRUPT ? FRAME_KERNEL
+						  : FRAME_PHYSICAL;
+		f.call = strand_open_call(s, CALL_FRAME, node, site, flags);
+	}
+	strand_push_frame(s, f);
+	strand_inline_to(s, node);
+}
+
+static void strand_find_top(struct strand *s)
+{
+	size_t i = s->stack.count;
+
+	while (i > 0 && s->stack.items[i - 1].kind == FRAME_INLINED)
+		i--;
+	s->top = i ? i - 1 : 0;
+}
+
+void strand_pop_to(struct strand *s, size_t first, unsigned flags)
+{
+	struct call *calls = s->thread->calls.items;
+
+	for (size_t i = s->stack.count; i-- > first;) {
+		uint32_t row = s->stack.items[i].call;
+
+		if (row != CALL_NONE) {
+			calls[row].end_ns = s->now_ns;
+			calls[row].flags |= (uint16_t)flags;
+		}
+	}
+	s->stack.count = first;
+	strand_find_top(s);
+}
+
+void strand_park_from(struct strand *s, size_t first)
+{
+	size_t last = s->stack.count;
+
+	/* Only what waits for something can be entered again. */
+	while (last > first && (s->stack.items[last - 1].kind == FRAME_INLINED ||
+				s->stack.items[last - 1].ret == 0))
+		last--;
+	size_t count = last - first;
+	if (count > 0 && s->parked_frames.count + count <= PARKED_FRAMES_MAX) {
+		struct parked p = {.key = s->stack.items[last - 1].ret,
+				   .first = (uint32_t)s->parked_frames.count,
+				   .count = (uint32_t)count};
+
+		if (s->parked.count >= PARKED_MAX) {
+			/* Forget the older half at once: amortised, and old stacks rarely return.
+			 */
+			size_t drop = PARKED_MAX / 2;
+			uint32_t frames = s->parked.items[drop].first;
+
+			memmove(s->parked_frames.items, s->parked_frames.items + frames,
+				(s->parked_frames.count - frames) * sizeof(struct frame));
+			s->parked_frames.count -= frames;
+			memmove(s->parked.items, s->parked.items + drop,
+				(s->parked.count - drop) * sizeof(struct parked));
+			s->parked.count -= drop;
+			for (size_t i = 0; i < s->parked.count; i++)
+				s->parked.items[i].first -= frames;
+			p.first = (uint32_t)s->parked_frames.count;
+		}
+		if (!vec_reserve(&s->parked_frames, s->parked_frames.count + count) ||
+		    !vec_push(&s->parked, p)) {
+			s->weave->out_of_memory = true;
+		} else {
+			memcpy(s->parked_frames.items + s->parked_frames.count,
+			       s->stack.items + first, count * sizeof(struct frame));
+			s->parked_frames.count += count;
+		}
+	}
+	strand_pop_to(s, first, CALL_UNWOUND);
+}
+
+void strand_replace_top(struct strand *s, node_id node, node_id from)
+{
+	struct frame old = s->stack.items[s->top];
+	uint64_t edge_ns = s->now_ns;
+
+	(void)from;
+	strand_pop_to(s, s->top, 0);
+	unsigned flags = old.call != CALL_NONE ? CALL_TAIL : 0;
+	if (old.kind == FRAME_SIGNAL)
+		flags |= CALL_SIGNAL; /* the new frame still returns to the restorer */
+	strand_push(s, node, old.ret, old.site, flags);
+	uint32_t row = s->stack.items[s->top].call;
+	if (old.call != CALL_NONE && row != CALL_NONE) {
+		struct arrow arrow = {.time_ns = edge_ns, .from = old.call, .to = row};
+
+		if (!vec_push(&s->thread->arrows, arrow))
+			s->weave->out_of_memory = true;
+	}
+}
+
+void strand_add_root(struct strand *s, node_id node)
+{
+	struct thread *t = s->thread;
+	size_t first_base = s->first_base;
+	uint64_t start = t->segments.count ? vec_last(&t->segments)->start_ns : s->now_ns;
+	bool missing = strand_node(s, node)->kind == NODE_MISSING;
+	struct call row = {.start_ns = start,
+			   .end_ns = TIME_NONE,
+			   .what = missing ? weave_bracket(s->weave, BRACKET_MISSING_CODE, node, 0)
+					   : node,
+			   .parent = CALL_NONE,
+			   .flags = CALL_ROOT | CALL_START_INFERRED,
+			   .kind = missing ? CALL_BRACKET : CALL_FRAME};
+
+	strand_pop_to(s, 0, 0);
+	if (s->switched) {
+		strand_push(s, node, 0, 0, CALL_START_INFERRED);
+		return;
+	}
+	if (t->calls.count >= CALL_NONE - 1 || !vec_push(&t->calls, row)) {
+		s->weave->out_of_memory = true;
+		return;
+	}
+	uint32_t index = (uint32_t)t->calls.count - 1;
+	for (size_t i = first_base; i < t->bases.count; i++)
+		t->calls.items[t->bases.items[i]].parent = index;
+	t->bases.count = first_base;
+	if (!vec_push(&t->bases, index) || !vec_push(&t->roots, index))
+		s->weave->out_of_memory = true;
+	strand_push_frame(s, (struct frame){.call = index,
+					    .func = strand_node(s, node)->func,
+					    .kind = missing ? FRAME_MISSING : FRAME_PHYSICAL});
+	strand_inline_to(s, node);
+}
+
+/* ---- inlined frames ---- */
+
+static void strand_inline_set(struct strand *s, uint32_t innermost)
+{
+	uint32_t chain[INLINE_DEPTH_MAX];
+	size_t depth = 0;
+
+	for (uint32_t id = innermost; id && depth < INLINE_DEPTH_MAX;
+	     id = weave_inline(s->weave, id).parent)
+		chain[depth++] = id;
+	size_t same = 0, base = s->top + 1;
+	while (same < depth && base + same < s->stack.count &&
+	       s->stack.items[base + same].func == chain[depth - 1 - same])
+		same++;
+	if (base + same < s->stack.count)
+		strand_pop_to(s, base + same, 0);
+	for (; same < depth; same++) {
+		uint32_t id = chain[depth - 1 - same];
+
+		strand_push_frame(
+			s, (struct frame){.call = strand_open_call(s, CALL_INLINED, id, 0, 0),
+					  .func = id,
+					  .kind = FRAME_INLINED});
+	}
+}
+
+/* Walks the chain changes inside a node whose line is one straight run of bytes. */
+static void strand_inline_replay(struct strand *s, node_id node)
+{
+	const struct node_cold *cold = strand_cold(s, node);
+	uint64_t vaddr = cold->vaddr, last = cold->vaddr + (cold->branch_ip - cold->ip);
+
+	if (cold->branch_ip < cold->ip || cold->branch_ip - cold->ip > 4096)
+		return;
+	while (vaddr <= last) {
+		uint64_t until = last + 1;
+
+		graph_lock(s->weave->graph);
+		inline_id id =
+			symbolizer_inline_at(s->weave->symbolizer, cold->module, vaddr, &until);
+		graph_unlock(s->weave->graph);
+		strand_inline_set(s, id.v);
+		if (until <= vaddr)
+			break;
+		vaddr = until;
+	}
+}
+
+void strand_inline_to(struct strand *s, node_id node)
+{
+	const struct node *n = strand_node(s, node);
+
+	if (n->start_inline == 0 && n->end_inline == 0 && s->stack.count == s->top + 1 &&
+	    !(n->flags & NODE_INLINE_CHANGES))
+		return;
+	if (s->stack.items[s->top].kind == FRAME_TRANSPARENT)
+		return;
+	strand_inline_set(s, n->start_inline);
+	if (n->flags & NODE_INLINE_CHANGES)
+		strand_inline_replay(s, node);
+	strand_inline_set(s, n->end_inline);
+}
+
+/* ---- segments ---- */
+
+void strand_start_segment(struct strand *s, node_id node, uint32_t join)
+{
+	struct thread *t = s->thread;
+	uint32_t bracket = CALL_NONE;
+
+	s->first_root = t->roots.count;
+	if (join != CALL_NONE) {
+		const struct join *j = &t->joins.items[join];
+		enum bracket_kind kind =
+			j->cause == LOSS_MISSING_CODE ? BRACKET_MISSING_CODE : BRACKET_LOST;
+
+		/* The last row of the segment before: it begins before this one does. */
+		strand_bracket(s, weave_bracket(s->weave, kind, j->lost_at, j->cause), j->lost_ns);
+		bracket = (uint32_t)t->calls.count - 1;
+		t->bases.count--;
+		if (t->segments.count)
+			vec_last(&t->segments)->end_call = (uint32_t)t->calls.count;
+	}
+	s->first_base = t->bases.count;
+	struct segment seg = {.start_ns = s->now_ns,
+			      .first_call = (uint32_t)t->calls.count,
+			      .first_root = (uint32_t)t->roots.count,
+			      .first_base = (uint32_t)t->bases.count,
+			      .top_call = CALL_NONE,
+			      .bracket = bracket,
+			      .first_node = node,
+			      .join = join};
+	if (!vec_push(&t->segments, seg)) {
+		s->weave->out_of_memory = true;
+		return;
+	}
+	bool entry = strand_node(s, node)->flags & NODE_INTO_FUNCTION;
+	strand_push(s, node, 0, 0, entry ? 0 : CALL_START_INFERRED);
+}
+
+void strand_end_segment(struct strand *s)
+{
+	struct thread *t = s->thread;
+
+	if (t->segments.count == 0)
+		return;
+	struct segment *seg = vec_last(&t->segments);
+	seg->end_ns = s->now_ns;
+	seg->end_call = (uint32_t)t->calls.count;
+	seg->end_root = (uint32_t)t->roots.count;
+	seg->end_base = (uint32_t)t->bases.count;
+	seg->top_call = strand_top_row(s);
+	strand_pop_to(s, 0, CALL_END_INFERRED);
+	s->parked.count = s->parked_frames.count = 0;
+	s->jump_buffers.count = 0;
+	s->in_transaction = s->switched = false;
+}
+
+void strand_bracket(struct strand *s, uint32_t bracket, uint64_t start_ns)
+{
+	uint32_t row = strand_open_call(s, CALL_BRACKET, bracket, 0, 0);
+
+	if (row != CALL_NONE) {
+		s->thread->calls.items[row].start_ns = start_ns < s->now_ns ? start_ns : s->now_ns;
+		s->thread->calls.items[row].end_ns = s->now_ns;
+	}
+}
+
+size_t strand_floor(const struct strand *s)
+{
+	for (size_t i = s->stack.count; i-- > 0;)
+		if (s->stack.items[i].kind == FRAME_KERNEL)
+			return i;
+	return 0;
+}

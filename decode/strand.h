@@ -1,0 +1,160 @@
+/* Strand: one thread while its stack is being rebuilt.
+ *
+ * The stack holds physical frames with the inlined frames that are open in each on top of it:
+ *
+ *     [main] [f] (inl a) (inl b) [g]        top = g, the topmost physical frame
+ *
+ * A frame waits for its return at node `ret` (0: not known, the bottom of a segment). Open
+ * frames are rows of thread.calls; a row's parent is the row beneath it, so a whole stack
+ * is named by its top row and nothing needs copying when a segment ends.
+ *
+ * Frames left without their return (longjmp, stack switch) are parked, keyed by the address
+ * they wait for: a later return or jump there switches back (reconstruction rule: coroutines). */
+#ifndef DECODE_STRAND_H
+#define DECODE_STRAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/map64.h"
+#include "common/vec.h"
+#include "decode/graph.h"
+#include "decode/trace.h"
+
+enum frame_kind {
+	FRAME_PHYSICAL,
+	FRAME_INLINED,
+	FRAME_TRANSPARENT, /* PLT stub or thunk: waits, but is not drawn */
+	FRAME_MISSING,     /* code without bytes (or filtered out): drawn as a bracket */
+	FRAME_SIGNAL,      /* handler; ret = where the kernel interrupted */
+	FRAME_SIGRETURN,   /* handler has returned, sigreturn not yet done; not drawn */
+	FRAME_KERNEL,      /* kernel entry; ret = user node to resume */
+};
+
+struct frame {
+	uint32_t call; /* row in thread.calls; CALL_NONE = not drawn */
+	node_id ret;
+	uint32_t func; /* func_id.v, or inline_id.v of an inlined frame */
+	node_id site;  /* node of the waiting call */
+	uint8_t kind;  /* enum frame_kind */
+};
+
+/* A stack that was left. */
+struct parked {
+	node_id key;           /* the topmost pending return node */
+	uint32_t first, count; /* in strand.parked_frames */
+};
+
+/* A setjmp that returned once: longjmp comes back to its node and frame. */
+struct jump_buffer {
+	node_id node;
+	uint32_t call; /* row of the frame that called setjmp */
+};
+
+struct inline_fact {
+	uint32_t parent, depth;
+};
+
+/* Facts about functions, asked once under the graph's lock. */
+struct func_facts {
+	uint8_t *roles; /* indexed by func_id.v; 0xff = not asked yet */
+	size_t role_count;
+	struct inline_fact *inlines; /* indexed by inline_id.v; depth 0 = not asked yet */
+	size_t inline_count;
+};
+
+/* What all strands of a decode share. */
+struct weave {
+	const struct sideband *sideband;
+	struct symbolizer *symbolizer;
+	struct graph *graph;
+	struct graph_tables tables;
+	struct func_facts facts;
+	struct trace *trace;
+	struct map64 bracket_ids; /* (kind, node) -> index in trace->brackets */
+	bool timeless;
+	bool out_of_memory; /* sticky: an append failed, the result is not usable */
+};
+
+enum strand_state {
+	STRAND_NEW,  /* nothing seen yet */
+	STRAND_ON,   /* in step with the trace */
+	STRAND_OFF,  /* tracing is off: syscall, interrupt, filter */
+	STRAND_LOST, /* after a gap, before the resume */
+};
+
+struct strand {
+	struct weave *weave;
+	struct thread *thread;
+	task_id task;
+	enum strand_state state;
+	VEC(struct frame) stack;
+	size_t top; /* index of the topmost non-inlined frame, if stack.count > 0 */
+	VEC(struct frame) parked_frames;
+	VEC(struct parked) parked;
+	VEC(struct jump_buffer) jump_buffers;
+	VEC(struct frame) transaction; /* copy of the stack at TX begin */
+	bool in_transaction;
+	bool switched; /* this segment has left its first stack: no more roots for it */
+	uint64_t now_ns;
+	uint64_t off_ns;               /* since when tracing is off or lost */
+	node_id off_node;              /* where it stopped */
+	uint8_t off_cause;             /* enum flow_end, or enum loss */
+	size_t next_switch;            /* cursor into sideband.task_switches */
+	size_t next_exec;              /* cursor into sideband.task_names */
+	size_t first_root, first_base; /* of the open segment, in thread->roots and ->bases */
+};
+
+static inline const struct node *strand_node(const struct strand *s, node_id node)
+{
+	return &s->weave->tables.hot[node];
+}
+
+static inline const struct node_cold *strand_cold(const struct strand *s, node_id node)
+{
+	return &s->weave->tables.cold[node];
+}
+
+/* The same ip: equal nodes, or nodes of the ip in two versions of the address space. */
+static inline bool strand_same_ip(const struct strand *s, node_id a, node_id b)
+{
+	return a == b || (a && b && strand_cold(s, a)->ip == strand_cold(s, b)->ip);
+}
+
+enum func_role weave_role(struct weave *w, uint32_t func);
+/* The bracket for (kind, node, cause), made on first use. */
+uint32_t weave_bracket(struct weave *w, enum bracket_kind kind, node_id node, unsigned cause);
+void weave_done(struct weave *w);
+
+void strand_init(struct strand *s, struct weave *w, struct thread *thread, task_id task);
+void strand_done(struct strand *s);
+
+/* Opens a row on top of the stack's topmost row. */
+uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
+			  unsigned flags);
+/* Pushes a physical frame that runs `node`, drawn unless its function is transparent. */
+void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsigned flags);
+/* Pushes a frame of another kind; `call` may be CALL_NONE. */
+void strand_push_frame(struct strand *s, struct frame frame);
+/* Ends all frames from stack index `first` on, now; flags are added to their rows. */
+void strand_pop_to(struct strand *s, size_t first, unsigned flags);
+/* The same, and remembers them as a stack that may be entered again. */
+void strand_park_from(struct strand *s, size_t first);
+/* Replaces the top frame by `node`'s function: a tail call. */
+void strand_replace_top(struct strand *s, node_id node, node_id from);
+/* Puts a newly found outer frame that runs `node` beneath the (ending) bottom frame; on a
+ * stack that was switched to, the outer frame is drawn from now on only. */
+void strand_add_root(struct strand *s, node_id node);
+/* Opens and closes inlined frames so that the top frame's chain is that of `node`. */
+void strand_inline_to(struct strand *s, node_id node);
+/* Starts a segment whose first frame runs `node`; join = index of its join or CALL_NONE. */
+void strand_start_segment(struct strand *s, node_id node, uint32_t join);
+/* Ends the open segment; frames stay open rows, the stack is emptied. */
+void strand_end_segment(struct strand *s);
+/* A closed bracket slice under the current top, from start to now. */
+void strand_bracket(struct strand *s, uint32_t bracket, uint64_t start_ns);
+
+/* Lowest stack index that user/kernel matching may reach from the top. */
+size_t strand_floor(const struct strand *s);
+
+#endif

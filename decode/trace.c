@@ -1,0 +1,37 @@
+/* See trace.h. */
+#include "decode/trace.h"
+
+const char *join_evidence_name(enum join_evidence evidence)
+{
+	switch (evidence) {
+	case JOIN_RETURNS: return "return addresses";
+	case JOIN_RESUME_POINT: return "resume point";
+	case JOIN_PATH: return "path";
+	case JOIN_FUNCTION: return "function";
+	case JOIN_CONTEXT: return "context";
+	case JOIN_BARRIER: return "barrier";
+	case JOIN_NONE: return "none";
+	case JOIN_EVIDENCE_COUNT: break;
+	}
+	return "unknown";
+}
+
+void thread_done(struct thread *t)
+{
+	vec_done(&t->calls);
+	vec_done(&t->segments);
+	vec_done(&t->roots);
+	vec_done(&t->bases);
+	vec_done(&t->joins);
+	vec_done(&t->arrows);
+}
+
+void trace_done(struct trace *t)
+{
+	for (size_t i = 0; i < t->threads.count; i++)
+		thread_done(&t->threads.items[i]);
+	vec_done(&t->threads);
+	vec_done(&t->brackets);
+	vec_done(&t->frequencies);
+	vec_done(&t->marks);
+}
