@@ -1,0 +1,222 @@
+/* See output.h. */
+#include "writer/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "writer/compress.h"
+
+enum { TEMPORARIES_MAX = 16, NAME_ATTEMPTS = 100 };
+
+/* What a signal handler must remove. A slot's text is complete before `used` is set. */
+static struct temporary {
+	atomic_int state; /* 0 free, 1 being filled, 2 to be removed */
+	char path[PATH_MAX];
+} temporaries[TEMPORARIES_MAX];
+
+struct output {
+	int fd;
+	char *path;   /* as given, for messages */
+	char *target; /* what the temporary will be called; NULL = written in place */
+	struct temporary *temporary; /* NULL = none */
+	struct compress *compress;   /* NULL = as it is */
+	uint64_t bytes;
+};
+
+void output_remove_temporaries(void)
+{
+	int saved = errno;
+
+	for (int i = 0; i < TEMPORARIES_MAX; i++)
+		if (atomic_load(&temporaries[i].state) == 2)
+			unlink(temporaries[i].path);
+	errno = saved;
+}
+
+static enum err output_write(void *context, const uint8_t *data, size_t bytes, struct error *error)
+{
+	struct output *o = context;
+
+	while (bytes > 0) {
+		ssize_t done = write(o->fd, data, bytes);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return error_set(error, ERR_IO, "%s: cannot write: %s", o->path,
+					 strerror(errno));
+		data += done;
+		bytes -= (size_t)done;
+		o->bytes += (uint64_t)done;
+	}
+	return ERR_NONE;
+}
+
+/* Creates ".NAME.PID-N.tmp" beside the target: a rename must stay on one file system. Not
+ * mkstemp(), whose 0600 would have to be undone by a umask that only umask() itself tells. */
+static enum err output_create_temporary(struct output *o, struct error *error)
+{
+	const char *slash = strrchr(o->target, '/');
+	int dir_length = slash ? (int)(slash - o->target) + 1 : 0;
+	const char *name = o->target + dir_length;
+	struct temporary *t = temporaries;
+
+	for (int unused = 0; !atomic_compare_exchange_strong(&t->state, &unused, 1); unused = 0)
+		if (++t == temporaries + TEMPORARIES_MAX)
+			return error_set(error, ERR_LIMIT, "%s: more than %d outputs at a time",
+					 o->path, TEMPORARIES_MAX);
+	o->temporary = t;
+	for (int n = 0; n < NAME_ATTEMPTS; n++) {
+		int length = snprintf(t->path, sizeof t->path, "%.*s.%.200s.%ld-%d.tmp", dir_length,
+				      o->target, name, (long)getpid(), n);
+
+		if (length < 0 || (size_t)length >= sizeof t->path)
+			return error_set(error, ERR_LIMIT, "%s: name too long", o->path);
+		o->fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (o->fd >= 0) {
+			atomic_store(&t->state, 2);
+			return ERR_NONE;
+		}
+		if (errno != EEXIST)
+			break;
+	}
+	return error_set(error, ERR_IO, "%s: cannot create: %s", o->path, strerror(errno));
+}
+
+static enum err output_open_fd(struct output *o, struct error *error)
+{
+	struct stat st;
+
+	if (strcmp(o->path, "-") == 0) {
+		o->fd = STDOUT_FILENO;
+		return ERR_NONE;
+	}
+	bool exists = stat(o->path, &st) == 0;
+	if (exists && S_ISDIR(st.st_mode))
+		return error_set(error, ERR_IO, "%s: is a directory", o->path);
+	if (exists && !S_ISREG(st.st_mode)) {
+		o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
+		if (o->fd < 0)
+			return error_set(error, ERR_IO, "%s: %s", o->path, strerror(errno));
+		return ERR_NONE;
+	}
+	/* A rename would replace even what the user may not write, and a symlink itself. */
+	if (exists && access(o->path, W_OK) != 0)
+		return error_set(error, ERR_IO, "%s: %s", o->path, strerror(errno));
+	o->target = exists ? realpath(o->path, NULL) : strdup(o->path);
+	if (!o->target)
+		return error_set(error, ERR_IO, "%s: %s", o->path, strerror(errno));
+	enum err err = output_create_temporary(o, error);
+	if (err == ERR_NONE && exists && fchmod(o->fd, st.st_mode & 0777) != 0)
+		err = error_set(error, ERR_IO, "%s: cannot set its mode: %s", o->path,
+				strerror(errno));
+	return err;
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), suffix_length = strlen(suffix);
+
+	return length >= suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
+}
+
+enum err output_open(const char *path, enum output_kind kind, unsigned threads,
+		     struct output **result, struct error *error)
+{
+	struct output *o = calloc(1, sizeof *o);
+	enum err err = ERR_NONE;
+
+	if (!o)
+		return error_set(error, ERR_NOMEM, "%s: out of memory", path);
+	o->fd = -1;
+	o->path = strdup(path);
+	if (!o->path)
+		err = error_set(error, ERR_NOMEM, "%s: out of memory", path);
+	if (err == ERR_NONE)
+		err = output_open_fd(o, error);
+	if (err == ERR_NONE && kind == OUTPUT_BINARY && isatty(o->fd))
+		err = error_set(error, ERR_USAGE,
+				"%s: a trace is not for a terminal; redirect it or use -o FILE",
+				strcmp(path, "-") == 0 ? "standard output" : path);
+	if (err == ERR_NONE && ends_with(path, ".gz")) {
+		struct compress_sink sink = {.write = output_write, .context = o};
+
+		err = compress_new(threads, COMPRESS_LEVEL_FAST, sink, &o->compress, error);
+	}
+	if (err != ERR_NONE) {
+		output_free(o);
+		return err;
+	}
+	*result = o;
+	return ERR_NONE;
+}
+
+enum err output_put(struct output *o, struct buffer *b, struct error *error)
+{
+	if (b->failed)
+		return error_set(error, ERR_NOMEM, "%s: out of memory", o->path);
+	if (o->compress)
+		return compress_put(o->compress, b, error);
+	enum err err = output_write(o, b->data, b->bytes, error);
+	b->bytes = 0;
+	return err;
+}
+
+static void output_forget_temporary(struct output *o)
+{
+	if (o->temporary)
+		atomic_store(&o->temporary->state, 0);
+	o->temporary = NULL;
+}
+
+enum err output_commit(struct output *o, struct error *error)
+{
+	if (o->compress) {
+		enum err err = compress_finish(o->compress, error);
+		if (err != ERR_NONE)
+			return err;
+	}
+	/* Late errors (disk full over NFS, quota) come with close(). */
+	int fd = o->fd;
+	o->fd = -1;
+	if (fd != STDOUT_FILENO && close(fd) != 0)
+		return error_set(error, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
+	if (o->temporary && rename(o->temporary->path, o->target) != 0)
+		return error_set(error, ERR_IO, "%s: cannot rename the finished file: %s", o->path,
+				 strerror(errno));
+	output_forget_temporary(o);
+	return ERR_NONE;
+}
+
+void output_free(struct output *o)
+{
+	if (!o)
+		return;
+	compress_free(o->compress);
+	if (o->fd >= 0 && o->fd != STDOUT_FILENO)
+		close(o->fd);
+	if (o->temporary && atomic_load(&o->temporary->state) == 2)
+		unlink(o->temporary->path);
+	output_forget_temporary(o);
+	free(o->target);
+	free(o->path);
+	free(o);
+}
+
+uint64_t output_bytes(const struct output *o)
+{
+	return o->bytes;
+}
+
+const char *output_path(const struct output *o)
+{
+	return o->path;
+}

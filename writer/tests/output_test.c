@@ -1,0 +1,287 @@
+#include "writer/output.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file_map.h"
+#include "writer/compress.h"
+#include "writer/tests/fxt_read.h"
+
+static char dir[] = "/tmp/output-test-XXXXXX";
+
+static void enter(void)
+{
+	strcpy(dir + sizeof dir - 7, "XXXXXX");
+	cr_assert_not_null(mkdtemp(dir));
+	cr_assert_eq(chdir(dir), 0);
+}
+
+/* Everything in the directory goes; the number of entries left is the result. */
+static int leave(void)
+{
+	DIR *d = opendir(dir);
+	int left = 0;
+
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		left++;
+		unlink(e->d_name);
+	}
+	closedir(d);
+	rmdir(dir);
+	return left;
+}
+
+static void put(struct output *o, const char *text)
+{
+	struct buffer b = {0};
+
+	buffer_text(&b, text);
+	cr_assert_eq(output_put(o, &b, NULL), ERR_NONE);
+	cr_assert_eq(b.bytes, 0);
+	buffer_done(&b);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	cr_assert_not_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void expect_content(const char *path, const char *text)
+{
+	struct file_map map;
+
+	cr_assert_eq(file_map_open(path, &map, NULL), ERR_NONE, "%s", path);
+	cr_assert_eq(map.bytes, strlen(text));
+	cr_assert_eq(memcmp(map.data, text, map.bytes), 0);
+	file_map_done(&map);
+}
+
+Test(output, appears_only_when_complete, .init = enter)
+{
+	struct output *o;
+
+	write_file("x.txt", "old");
+	cr_assert_eq(chmod("x.txt", 0640), 0);
+	cr_assert_eq(output_open("x.txt", OUTPUT_TEXT, 1, &o, NULL), ERR_NONE);
+	put(o, "new ");
+	put(o, "text");
+	expect_content("x.txt", "old");
+	cr_assert_eq(output_commit(o, NULL), ERR_NONE);
+	cr_assert_eq(output_bytes(o), 8);
+	output_free(o);
+	expect_content("x.txt", "new text");
+	struct stat st;
+	cr_assert_eq(stat("x.txt", &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0640);
+	cr_assert_eq(leave(), 1, "no temporary is left");
+}
+
+Test(output, leaves_nothing_without_commit, .init = enter)
+{
+	struct output *o;
+
+	write_file("x.fxt", "old");
+	cr_assert_eq(output_open("x.fxt", OUTPUT_BINARY, 1, &o, NULL), ERR_NONE);
+	put(o, "half");
+	output_free(o);
+	expect_content("x.fxt", "old");
+	cr_assert_eq(leave(), 1);
+}
+
+Test(output, a_signal_handler_can_clean_up, .init = enter)
+{
+	struct output *a, *b;
+
+	cr_assert_eq(output_open("a.fxt.gz", OUTPUT_BINARY, 2, &a, NULL), ERR_NONE);
+	cr_assert_eq(output_open("b.fxt", OUTPUT_BINARY, 2, &b, NULL), ERR_NONE);
+	cr_assert_eq(output_commit(b, NULL), ERR_NONE);
+	output_remove_temporaries();
+	cr_assert_eq(access("b.fxt", F_OK), 0, "what is complete stays");
+	output_free(a);
+	output_free(b);
+	cr_assert_eq(leave(), 1);
+}
+
+Test(output, follows_symbolic_links_and_writes_fifos_in_place, .init = enter)
+{
+	struct output *o;
+	char text[8] = "";
+
+	write_file("target", "old");
+	cr_assert_eq(symlink("target", "link"), 0);
+	cr_assert_eq(output_open("link", OUTPUT_TEXT, 1, &o, NULL), ERR_NONE);
+	put(o, "new");
+	cr_assert_eq(output_commit(o, NULL), ERR_NONE);
+	output_free(o);
+	expect_content("target", "new");
+	struct stat st;
+	cr_assert_eq(lstat("link", &st), 0);
+	cr_assert(S_ISLNK(st.st_mode));
+
+	cr_assert_eq(mkfifo("fifo", 0600), 0);
+	int fd = open("fifo", O_RDONLY | O_NONBLOCK);
+	cr_assert_eq(output_open("fifo", OUTPUT_TEXT, 1, &o, NULL), ERR_NONE);
+	put(o, "piped");
+	cr_assert_eq(read(fd, text, sizeof text), 5);
+	cr_assert_str_eq(text, "piped");
+	cr_assert_eq(output_commit(o, NULL), ERR_NONE);
+	output_free(o);
+	close(fd);
+	cr_assert_eq(leave(), 3);
+}
+
+Test(output, says_what_is_wrong_with_a_path, .init = enter)
+{
+	struct output *o = NULL;
+	struct error error = {0};
+
+	cr_assert_eq(output_open("no/such/dir.fxt", OUTPUT_BINARY, 1, &o, &error), ERR_IO);
+	cr_assert_str_eq(error.message,
+			 "no/such/dir.fxt: cannot create: No such file or directory");
+	cr_assert_eq(output_open(".", OUTPUT_BINARY, 1, &o, &error), ERR_IO);
+	cr_assert_str_eq(error.message, ".: is a directory");
+	cr_assert_eq(output_open("/dev/full", OUTPUT_BINARY, 1, &o, &error), ERR_NONE);
+	struct buffer b = {0};
+	buffer_text(&b, "x");
+	cr_assert_eq(output_put(o, &b, &error), ERR_IO);
+	cr_assert_str_eq(error.message, "/dev/full: cannot write: No space left on device");
+	buffer_done(&b);
+	output_free(o);
+	cr_assert_eq(leave(), 0);
+}
+
+Test(output, binary_does_not_go_to_a_terminal)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	struct output *o = NULL;
+	struct error error = {0};
+
+	cr_assert_geq(terminal, 0);
+	cr_assert(grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+	int slave = open(ptsname(terminal), O_RDWR | O_NOCTTY), saved = dup(STDOUT_FILENO);
+	dup2(slave, STDOUT_FILENO);
+	enum err binary = output_open("-", OUTPUT_BINARY, 1, &o, &error);
+	enum err text = output_open("-", OUTPUT_TEXT, 1, &o, NULL);
+	dup2(saved, STDOUT_FILENO);
+	cr_assert_eq(binary, ERR_USAGE);
+	cr_assert_not_null(strstr(error.message, "terminal"));
+	cr_assert_eq(text, ERR_NONE);
+	output_free(o);
+	close(saved);
+	close(slave);
+	close(terminal);
+}
+
+static enum err append(void *context, const uint8_t *data, size_t bytes, struct error *error)
+{
+	struct buffer *b = context;
+
+	(void)error;
+	if (!buffer_reserve(b, bytes))
+		return ERR_NOMEM;
+	memcpy(b->data + b->bytes, data, bytes);
+	b->bytes += bytes;
+	return ERR_NONE;
+}
+
+static void compress_lines(unsigned threads, int blocks, struct buffer *packed,
+			   struct buffer *plain)
+{
+	struct compress *c;
+	struct buffer b = {0};
+
+	cr_assert_eq(compress_new(threads, COMPRESS_LEVEL_FAST,
+				  (struct compress_sink){append, packed}, &c, NULL),
+		     ERR_NONE);
+	for (int i = 0; i < blocks; i++) {
+		for (int k = 0; k < 500 + i; k++) {
+			buffer_printf(&b, "line %d of block %d\n", k, i);
+			buffer_printf(plain, "line %d of block %d\n", k, i);
+		}
+		cr_assert_eq(compress_put(c, &b, NULL), ERR_NONE);
+		cr_assert_eq(b.bytes, 0);
+		cr_assert_eq(compress_put(c, &b, NULL), ERR_NONE);
+	}
+	cr_assert_eq(compress_finish(c, NULL), ERR_NONE);
+	compress_free(c);
+	buffer_done(&b);
+}
+
+Test(compress, gives_the_same_members_with_any_number_of_threads)
+{
+	struct buffer first = {0}, plain = {0};
+
+	compress_lines(1, 40, &first, &plain);
+	for (unsigned threads = 0; threads < 5; threads++) {
+		struct buffer packed = {0}, again = {0}, unpacked = {0};
+		size_t members;
+
+		compress_lines(threads, 40, &packed, &again);
+		cr_assert_eq(packed.bytes, first.bytes);
+		cr_assert_eq(memcmp(packed.data, first.data, first.bytes), 0);
+		cr_assert(fxt_gunzip(packed.data, packed.bytes, &unpacked, &members));
+		cr_assert_eq(members, 40);
+		cr_assert_eq(unpacked.bytes, plain.bytes);
+		cr_assert_eq(memcmp(unpacked.data, plain.data, plain.bytes), 0);
+		buffer_done(&packed);
+		buffer_done(&again);
+		buffer_done(&unpacked);
+	}
+	buffer_done(&first);
+	buffer_done(&plain);
+}
+
+Test(compress, nothing_at_all_is_one_empty_member)
+{
+	for (unsigned threads = 1; threads < 4; threads++) {
+		struct buffer packed = {0}, plain = {0}, unpacked = {0};
+		size_t members;
+
+		compress_lines(threads, 0, &packed, &plain);
+		cr_assert(fxt_gunzip(packed.data, packed.bytes, &unpacked, &members));
+		cr_assert_eq(members, 1);
+		cr_assert_eq(unpacked.bytes, 0);
+		buffer_done(&packed);
+		buffer_done(&unpacked);
+	}
+}
+
+static enum err refuse(void *context, const uint8_t *data, size_t bytes, struct error *error)
+{
+	(void)context;
+	(void)data;
+	(void)bytes;
+	return error_set(error, ERR_IO, "full");
+}
+
+Test(compress, a_failing_sink_ends_it_without_a_hang)
+{
+	for (unsigned threads = 1; threads < 4; threads++) {
+		struct compress *c;
+		struct buffer b = {0};
+		enum err err = ERR_NONE;
+
+		cr_assert_eq(
+			compress_new(threads, 1, (struct compress_sink){refuse, NULL}, &c, NULL),
+			ERR_NONE);
+		for (int i = 0; i < 100 && err == ERR_NONE; i++) {
+			buffer_text(&b, "block");
+			err = compress_put(c, &b, NULL);
+		}
+		cr_assert_eq(err, ERR_IO);
+		compress_free(c);
+		buffer_done(&b);
+	}
+}

@@ -1,0 +1,297 @@
+/* See trace_fxt.h. The file, in order:
+ *
+ *     head          magic, clock rate, fixed strings, wall clock, "trace start"
+ *     per thread    process and thread names, slices, their flows
+ *     the rest      instants (events, exec, PTWRITE), CPU frequencies
+ *
+ * Instants come last because they are slices of zero length to Perfetto: among events of one
+ * time the file's order counts, and there they disturb nobody's nesting. */
+#include "writer/trace_fxt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/map64.h"
+#include "decode/flow.h"
+#include "writer/names.h"
+#include "writer/trace_slices.h"
+
+enum {
+	/* Perfetto keeps 32 bits of an id; these two are no one's. */
+	ID_DECODER = 0x7ffffffe, /* what belongs to no thread: counters, the start */
+	ID_UNKNOWN = 0x7fffffff,
+	BUS_CLOCK_MHZ = 100, /* since Sandy Bridge */
+};
+
+struct tasks {
+	struct map64 main_tasks;      /* pid -> task with tid == pid, the latest */
+	struct map64 named_processes; /* pid -> 1 */
+	struct map64 named_tasks;     /* task -> 1 */
+};
+
+static bool tasks_init(struct tasks *tasks, const struct sideband *sideband)
+{
+	for (uint32_t i = 1; i < sideband->tasks.count; i++) {
+		const struct task *task = &sideband->tasks.items[i];
+
+		if (task->pid >= 0 && task->pid == task->tid &&
+		    !map64_set(&tasks->main_tasks, (uint32_t)task->pid, i))
+			return false;
+	}
+	return true;
+}
+
+static void tasks_done(struct tasks *tasks)
+{
+	map64_done(&tasks->main_tasks);
+	map64_done(&tasks->named_processes);
+	map64_done(&tasks->named_tasks);
+}
+
+static struct fxt_thread task_ids(const struct sideband *sideband, task_id id)
+{
+	const struct task *task =
+		id.v && id.v < sideband->tasks.count ? &sideband->tasks.items[id.v] : NULL;
+	int32_t tid = task ? task->tid : -1;
+	int32_t pid = task && task->pid >= 0 ? task->pid : tid;
+
+	return (struct fxt_thread){
+		.pid = pid >= 0 ? (uint32_t)pid : ID_UNKNOWN,
+		.tid = tid >= 0 ? (uint32_t)tid : ID_UNKNOWN,
+	};
+}
+
+static bool tasks_name_process(struct tasks *tasks, struct slices *s, task_id task, uint64_t pid)
+{
+	char scratch[NAME_SCRATCH_BYTES];
+
+	if (map64_get(&tasks->named_processes, pid) != MAP64_NONE)
+		return true;
+	uint32_t main_task = map64_get(&tasks->main_tasks, pid);
+	if (main_task != MAP64_NONE)
+		task = (task_id){main_task};
+	fxt_name_process(&s->fxt, pid,
+			 fxt_string(&s->fxt, name_task(s->names, task, s->trace->end_ns, scratch)));
+	return map64_set(&tasks->named_processes, pid, 1);
+}
+
+/* The thread's index; names it and its process when they are new. */
+static uint8_t tasks_thread(struct tasks *tasks, struct slices *s, task_id task)
+{
+	struct fxt_thread ids = task_ids(s->names->sideband, task);
+	uint8_t index = fxt_thread(&s->fxt, ids.pid, ids.tid);
+	char scratch[NAME_SCRATCH_BYTES];
+
+	if (map64_get(&tasks->named_tasks, task.v) != MAP64_NONE)
+		return index;
+	slices_strings_reserve(s);
+	const char *name = name_task(s->names, task, s->trace->end_ns, scratch);
+	if (!tasks_name_process(tasks, s, task, ids.pid) ||
+	    !map64_set(&tasks->named_tasks, task.v, 1))
+		s->fxt.out.failed = true;
+	fxt_name_thread(&s->fxt, ids.pid, ids.tid, fxt_string(&s->fxt, name),
+			s->fixed[FIXED_PROCESS]);
+	return index;
+}
+
+static uint8_t decoder_thread(struct slices *s)
+{
+	return fxt_thread(&s->fxt, ID_DECODER, ID_DECODER);
+}
+
+/* The absolute start, which all times of the file are relative to. */
+static void write_start(struct slices *s)
+{
+	const struct fxt_options *options = s->options;
+
+	slices_strings_reserve(s);
+	fxt_ref program = fxt_string(&s->fxt, "pt-decode");
+	fxt_name_process(&s->fxt, ID_DECODER, program);
+	fxt_name_thread(&s->fxt, ID_DECODER, ID_DECODER, program, s->fixed[FIXED_PROCESS]);
+	if (options->has_wall_clock)
+		fxt_wall_clock(&s->fxt, fxt_string(&s->fxt, "clock"), 0, options->wall_ns);
+	fxt_ref name = fxt_string(&s->fxt, "trace start");
+	uint8_t thread = decoder_thread(s);
+	uint64_t *start = fxt_event_start(&s->fxt);
+	if (!start)
+		return;
+	uint64_t *w = fxt_arg_unsigned(start + 2, s->fixed[FIXED_PERF_TIME_NS], s->trace->start_ns);
+	if (options->has_wall_clock)
+		w = fxt_arg_unsigned(w, s->fixed[FIXED_WALL_TIME_NS], options->wall_ns);
+	fxt_event_finish(&s->fxt, start, w, FXT_INSTANT, options->has_wall_clock ? 2 : 1, thread,
+			 s->fixed[FIXED_EVENT], name, 0);
+	s->counts->instants++;
+}
+
+struct instant_text {
+	const char *name, *detail; /* detail: NULL or "" = none */
+	enum fixed_string category;
+	uint64_t ip; /* 0 = none */
+	bool has_value;
+	uint64_t value;
+};
+
+static enum err write_instant(struct slices *s, struct tasks *tasks, task_id task, uint64_t time_ns,
+			      const struct instant_text *text, struct error *error)
+{
+	fxt_ref detail = 0, ip = 0;
+	unsigned args = 0;
+
+	/* Events far from what was traced would only shrink the picture. */
+	if (time_ns < s->trace->start_ns || time_ns > s->trace->end_ns)
+		return ERR_NONE;
+	uint8_t thread = tasks_thread(tasks, s, task);
+	slices_strings_reserve(s);
+	fxt_ref name = fxt_string(&s->fxt, text->name);
+	if (text->detail && s->options->args != FXT_ARGS_NONE)
+		detail = fxt_string(&s->fxt, text->detail);
+	if (text->ip && s->options->args != FXT_ARGS_NONE)
+		ip = slices_ip_ref(s, text->ip);
+	uint64_t *start = fxt_event_start(&s->fxt);
+	if (!start)
+		return slices_flush(s, false, error);
+	uint64_t *w = start + 2;
+	if (text->has_value) {
+		w = fxt_arg_long(w, FXT_ARG_POINTER, s->fixed[FIXED_VALUE], text->value);
+		args++;
+	}
+	if (detail) {
+		w = fxt_arg_string(w, s->fixed[FIXED_DETAIL], detail);
+		args++;
+	}
+	if (ip) {
+		w = fxt_arg_string(w, s->fixed[FIXED_IP], ip);
+		args++;
+	}
+	fxt_event_finish(&s->fxt, start, w, FXT_INSTANT, args, thread, s->fixed[text->category],
+			 name, slices_time(s, time_ns));
+	s->counts->instants++;
+	return slices_flush(s, false, error);
+}
+
+static enum err write_events(struct slices *s, struct tasks *tasks, struct error *error)
+{
+	const struct sideband *sideband = s->names->sideband;
+	enum err err = ERR_NONE;
+
+	for (size_t i = 0; i < sideband->instants.count && err == ERR_NONE; i++) {
+		const struct instant *instant = &sideband->instants.items[i];
+		struct instant_text text = {
+			.name = intern_text(&sideband->names, instant->name),
+			.detail = intern_text(&sideband->names, instant->detail),
+			.category = FIXED_EVENT,
+			.ip = instant->ip,
+		};
+
+		err = write_instant(s, tasks, instant->task, instant->time_ns, &text, error);
+	}
+	/* Perfetto shows one name per thread; others it had are events. */
+	for (size_t i = 0; i < sideband->task_names.count && err == ERR_NONE; i++) {
+		const struct task_name *name = &sideband->task_names.items[i];
+		char title[64];
+		struct instant_text text = {.name = title, .category = FIXED_TASK};
+
+		if (name->time_ns == 0)
+			continue;
+		snprintf(title, sizeof title, "%s: %s", name->exec ? "exec" : "comm",
+			 intern_text(&sideband->names, name->comm));
+		err = write_instant(s, tasks, name->task, name->time_ns, &text, error);
+	}
+	return err;
+}
+
+static enum err write_marks(struct slices *s, struct tasks *tasks, struct error *error)
+{
+	enum err err = ERR_NONE;
+
+	for (size_t i = 0; i < s->trace->marks.count && err == ERR_NONE; i++) {
+		const struct trace_mark *mark = &s->trace->marks.items[i];
+		struct instant_text text = {
+			.name = mark->kind == FLOW_PTWRITE ? "ptwrite"
+				: mark->kind == FLOW_POWER ? "power"
+							   : "event",
+			.category = FIXED_EVENT,
+			.ip = mark->node ? s->names->graph.cold[mark->node].ip : 0,
+			.has_value = true,
+			.value = mark->payload,
+		};
+
+		err = write_instant(s, tasks, mark->task, mark->time_ns, &text, error);
+	}
+	return err;
+}
+
+/* perf's reckoning: the ratio is in units of the bus clock, of which the TSC is a multiple. */
+static uint32_t frequency_mhz(const struct sideband *sideband, uint32_t ratio)
+{
+	const struct clock *clock = &sideband->clock;
+	uint32_t nominal = sideband->config.max_non_turbo_ratio;
+
+	if (!clock->valid || clock->time_mult == 0 || nominal == 0)
+		return ratio * BUS_CLOCK_MHZ;
+	double tsc_mhz = 1e3 * (double)((uint64_t)1 << clock->time_shift) / clock->time_mult;
+	return (uint32_t)(ratio * tsc_mhz / nominal + 0.5);
+}
+
+static enum err write_frequencies(struct slices *s, struct error *error)
+{
+	struct map64 last = {0}; /* cpu -> MHz: only changes are written */
+	enum err err = ERR_NONE;
+
+	for (size_t i = 0; i < s->trace->frequencies.count && err == ERR_NONE; i++) {
+		const struct frequency *f = &s->trace->frequencies.items[i];
+		uint32_t mhz = frequency_mhz(s->names->sideband, f->ratio);
+
+		if (map64_get(&last, (uint32_t)f->cpu) == mhz)
+			continue;
+		slices_strings_reserve(s);
+		fxt_ref name = fxt_string(&s->fxt, "CPU frequency");
+		uint8_t thread = decoder_thread(s);
+		uint64_t *start = fxt_event_start(&s->fxt);
+		if (!start || !map64_set(&last, (uint32_t)f->cpu, mhz)) {
+			err = error_set(error, ERR_NOMEM, "out of memory for CPU frequencies");
+			break;
+		}
+		uint64_t *w = fxt_arg_short(start + 2, FXT_ARG_U32, s->fixed[FIXED_MHZ], mhz);
+		*w++ = f->cpu >= 0 ? (uint32_t)f->cpu : 0;
+		fxt_event_finish(&s->fxt, start, w, FXT_COUNTER, 1, thread, s->fixed[FIXED_CPU],
+				 name, slices_time(s, f->time_ns));
+		s->counts->counters++;
+		err = slices_flush(s, false, error);
+	}
+	map64_done(&last);
+	return err;
+}
+
+enum err trace_fxt_write(const struct trace *trace, const struct trace_names *names,
+			 const struct fxt_options *options, struct output *output,
+			 struct fxt_counts *counts, struct error *error)
+{
+	struct slices s = {0};
+	struct tasks tasks = {0};
+
+	*counts = (struct fxt_counts){0};
+	enum err err = slices_init(&s, trace, names, options, output, counts, error);
+	if (err == ERR_NONE && !tasks_init(&tasks, names->sideband))
+		err = error_set(error, ERR_NOMEM, "out of memory for thread names");
+	if (err == ERR_NONE)
+		write_start(&s);
+	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++) {
+		const struct thread *thread = &trace->threads.items[i];
+
+		err = slices_write_thread(&s, thread, tasks_thread(&tasks, &s, thread->task),
+					  error);
+	}
+	if (err == ERR_NONE)
+		err = write_events(&s, &tasks, error);
+	if (err == ERR_NONE)
+		err = write_marks(&s, &tasks, error);
+	if (err == ERR_NONE)
+		err = write_frequencies(&s, error);
+	if (err == ERR_NONE)
+		err = slices_flush(&s, true, error);
+	counts->string_records = s.fxt.string_records;
+	tasks_done(&tasks);
+	slices_done(&s);
+	return err;
+}

@@ -1,0 +1,94 @@
+/* The slices of threads as FXT events: the part of trace_fxt.c that runs once per call.
+ *
+ *     slices_init -> slices_write_thread ... -> slices_done
+ *
+ * Also holds what all of trace_fxt.c shares: the encoder, the fixed strings, the caches. */
+#ifndef WRITER_TRACE_SLICES_H
+#define WRITER_TRACE_SLICES_H
+
+#include "common/vec.h"
+#include "writer/fxt.h"
+#include "writer/trace_fxt.h"
+
+/* Strings that are never recycled. */
+enum fixed_string {
+	FIXED_EMPTY,
+	FIXED_FUNCTION, FIXED_KERNEL, FIXED_INLINED, FIXED_GAP, /* categories of slices */
+	FIXED_FLOW, FIXED_EVENT, FIXED_TASK, FIXED_CPU,         /* of the rest */
+	FIXED_TAIL_CALL, FIXED_STACK_SWITCH,                    /* flow arrows */
+	FIXED_PROCESS, FIXED_IP, FIXED_SYMBOL, FIXED_MODULE, FIXED_LINE, FIXED_CALLED_AT,
+	FIXED_STITCHED, FIXED_GAPS, FIXED_GAP_NS, FIXED_GAP_CAUSE, FIXED_CONFIRMED_BY,
+	FIXED_AMBIGUOUS, FIXED_INFERRED, FIXED_START, FIXED_END, FIXED_START_AND_END,
+	FIXED_TAIL, FIXED_SIGNAL, FIXED_ABORTED, FIXED_SWITCHED, FIXED_UNWOUND,
+	FIXED_DEEPER, FIXED_NOT_DRAWN, FIXED_LOST_BYTES, FIXED_NUMBER,
+	FIXED_DETAIL, FIXED_VALUE, FIXED_MHZ, FIXED_PERF_TIME_NS, FIXED_WALL_TIME_NS,
+	FIXED_COUNT
+};
+
+/* What the events of a frame refer to; name 0 = not made yet, or forgotten. */
+struct frame_refs {
+	fxt_ref name, category, ip;
+	fxt_ref symbol, module, line, call_site; /* only with FXT_ARGS_FULL */
+	fxt_ref spare;
+};
+
+struct inlined_refs {
+	fxt_ref name, called_at;
+};
+
+/* A slice that contains the next one, or might. */
+struct open_slice {
+	uint64_t end_ns;
+	uint32_t call;
+	uint8_t state; /* enum open_state in trace_slices.c */
+};
+
+struct slices {
+	const struct trace *trace;
+	const struct trace_names *names;
+	const struct fxt_options *options;
+	struct output *output;
+	struct fxt_counts *counts;
+	struct fxt fxt;
+	fxt_ref fixed[FIXED_COUNT], evidence[JOIN_EVIDENCE_COUNT], loss[LOSS_COUNT];
+	uint32_t generation; /* of the refs below */
+	VEC(struct frame_refs) frames;    /* by node_id */
+	VEC(struct inlined_refs) inlined; /* by inline_id */
+	uint64_t last_flow;
+
+	/* Of the thread being written. */
+	const struct thread *thread;
+	uint8_t thread_ref;
+	VEC(struct open_slice) open; /* [0] stands for the thread itself */
+	uint32_t depth;              /* drawn slices in `open` */
+	uint64_t floor_ns;           /* no later event starts before */
+	VEC(uint64_t) paired;        /* bit per call: written as begin and end */
+	VEC(uint64_t) has_arrow;     /* bit per call */
+	VEC(struct arrow_end) arrow_ends; /* sorted by call */
+	VEC(uint64_t) flows;         /* by arrow: id while it is under way */
+};
+
+struct arrow_end {
+	uint32_t call, arrow;
+	bool is_start;
+};
+
+/* Prepares an encoder with the file's head. s is zeroed before. */
+MUST_CHECK enum err slices_init(struct slices *s, const struct trace *trace,
+				const struct trace_names *names, const struct fxt_options *options,
+				struct output *output, struct fxt_counts *counts,
+				struct error *error);
+/* thread_ref: see fxt_thread(). */
+MUST_CHECK enum err slices_write_thread(struct slices *s, const struct thread *thread,
+					uint8_t thread_ref, struct error *error);
+/* Hands encoded bytes over if there is a block of them, or if `all`. */
+MUST_CHECK enum err slices_flush(struct slices *s, bool all, struct error *error);
+/* Before each event that needs strings: forgets what a full string table forgets. */
+void slices_strings_reserve(struct slices *s);
+/* "0x401130", the way every ip is shown. */
+fxt_ref slices_ip_ref(struct slices *s, uint64_t ip);
+/* Time in the file: since the trace's start, never negative. */
+uint64_t slices_time(const struct slices *s, uint64_t ns);
+void slices_done(struct slices *s);
+
+#endif
