@@ -2,6 +2,7 @@
 libdecode_a_SOURCES += \
   decode/aux.c decode/aux.h \
   decode/dump_sideband.c decode/dump_sideband.h \
+  decode/replay.c decode/replay.h \
   decode/sideband.c \
   decode/sideband_find.c \
   decode/space.c decode/space.h \
