@@ -12,3 +12,21 @@ libperfdata_a_CPPFLAGS = $(AM_CPPFLAGS) $(LIBPERF_CPPFLAGS)
 libperfdata_a_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(TRACEEVENT_CFLAGS)
 
 PERFDATA_LIBS = libperfdata.a $(COMMON_LIBS) $(ZSTD_LIBS) $(TRACEEVENT_LIBS)
+
+if HAVE_CRITERION
+PERFDATA_BUILDER = decode/tests/perfdata_builder.c decode/tests/perfdata_builder.h
+check_PROGRAMS += decode/tests/compressed_test decode/tests/perfdata_test \
+  decode/tests/record_test decode/tests/tracepoint_test
+decode_tests_compressed_test_SOURCES = decode/tests/compressed_test.c $(PERFDATA_BUILDER)
+decode_tests_compressed_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(ZSTD_CFLAGS)
+decode_tests_compressed_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
+decode_tests_perfdata_test_SOURCES = decode/tests/perfdata_test.c $(PERFDATA_BUILDER)
+decode_tests_perfdata_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_perfdata_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
+decode_tests_record_test_SOURCES = decode/tests/record_test.c $(PERFDATA_BUILDER)
+decode_tests_record_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_record_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
+decode_tests_tracepoint_test_SOURCES = decode/tests/tracepoint_test.c $(PERFDATA_BUILDER)
+decode_tests_tracepoint_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_tracepoint_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
+endif
