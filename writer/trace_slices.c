@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/call_order.h"
 #include "writer/names.h"
 
 enum open_state { OPEN_COMPLETE, OPEN_PAIR, OPEN_NOT_DRAWN };
@@ -26,7 +27,8 @@ enum open_state { OPEN_COMPLETE, OPEN_PAIR, OPEN_NOT_DRAWN };
 enum {
 	STRINGS_PER_EVENT = 16,
 	MARK_FLAGS = CALL_STITCHED | CALL_START_INFERRED | CALL_END_INFERRED | CALL_TAIL |
-		     CALL_AMBIGUOUS | CALL_SIGNAL | CALL_ABORTED | CALL_SWITCHED | CALL_UNWOUND,
+		     CALL_AMBIGUOUS | CALL_SIGNAL | CALL_INTERRUPT | CALL_ABORTED | CALL_SWITCHED |
+		     CALL_UNWOUND,
 };
 
 static const char *const fixed_texts[FIXED_COUNT] = {
@@ -59,6 +61,7 @@ static const char *const fixed_texts[FIXED_COUNT] = {
 	[FIXED_START_AND_END] = "start and end",
 	[FIXED_TAIL] = "tail",
 	[FIXED_SIGNAL] = "signal",
+	[FIXED_INTERRUPT] = "interrupt",
 	[FIXED_ABORTED] = "aborted",
 	[FIXED_SWITCHED] = "switched",
 	[FIXED_UNWOUND] = "unwound",
@@ -323,7 +326,8 @@ static void args_marks(const struct slices *s, const struct call *call, struct a
 	} marks[] = {
 		{CALL_AMBIGUOUS, FIXED_AMBIGUOUS}, {CALL_TAIL, FIXED_TAIL},
 		{CALL_SIGNAL, FIXED_SIGNAL},       {CALL_ABORTED, FIXED_ABORTED},
-		{CALL_SWITCHED, FIXED_SWITCHED},   {CALL_UNWOUND, FIXED_UNWOUND},
+		{CALL_SWITCHED, FIXED_SWITCHED},   {CALL_INTERRUPT, FIXED_INTERRUPT},
+		{CALL_UNWOUND, FIXED_UNWOUND},
 	};
 	bool start = call->flags & CALL_START_INFERRED, end = call->flags & CALL_END_INFERRED;
 
@@ -435,20 +439,6 @@ static int arrow_end_compare(const void *a, const void *b)
 	return x->arrow < y->arrow ? -1 : x->arrow > y->arrow;
 }
 
-/* The call that draws this one: a root found to be a frame of an earlier segment is hidden
- * and names that frame in `site`. Chains get shorter towards the thread's start. */
-static uint32_t call_drawn(const struct thread *t, uint32_t call)
-{
-	while (call < t->calls.count && t->calls.items[call].flags & CALL_HIDDEN) {
-		uint32_t merged = t->calls.items[call].site;
-
-		if (merged >= call)
-			return CALL_NONE;
-		call = merged;
-	}
-	return call < t->calls.count ? call : CALL_NONE;
-}
-
 static bool call_is_short(const struct slices *s, const struct call *call)
 {
 	uint64_t least = s->options->min_duration_ns;
@@ -515,7 +505,7 @@ static void slices_emit_arrows(struct slices *s, uint32_t call, uint64_t start_n
 		}
 		if (begins || (!end->is_start && *flow != 0 && *flow != FLOW_OVER)) {
 			uint64_t *start = fxt_event_start(&s->fxt);
-			bool tail = s->thread->arrows.items[end->arrow].kind == 0;
+			bool tail = s->thread->arrows.items[end->arrow].kind == ARROW_TAIL_CALL;
 
 			if (!start)
 				return;
@@ -628,45 +618,6 @@ static void slices_mark_pairs(struct slices *s)
 	}
 }
 
-/* The thread's calls in the order of trace.h, one ahead of the writing. */
-struct cursor {
-	const struct thread *thread;
-	size_t segment;
-	uint32_t root, call; /* next in the segment */
-};
-
-static void cursor_segment(struct cursor *c, size_t segment)
-{
-	c->segment = segment;
-	if (segment < c->thread->segments.count) {
-		c->root = c->thread->segments.items[segment].first_root;
-		c->call = c->thread->segments.items[segment].first_call;
-	}
-}
-
-static uint32_t cursor_next(struct cursor *c)
-{
-	const struct thread *t = c->thread;
-
-	for (; c->segment < t->segments.count; cursor_segment(c, c->segment + 1)) {
-		const struct segment *segment = &t->segments.items[c->segment];
-
-		while (c->root < segment->end_root && c->root < t->roots.count) {
-			uint32_t call = t->roots.items[c->root++];
-
-			if (call < t->calls.count && !(t->calls.items[call].flags & CALL_HIDDEN))
-				return call;
-		}
-		while (c->call < segment->end_call && c->call < t->calls.count) {
-			uint32_t call = c->call++;
-
-			if (!(t->calls.items[call].flags & (CALL_HIDDEN | CALL_ROOT)))
-				return call;
-		}
-	}
-	return CALL_NONE;
-}
-
 /* Grown to a bit per call, all zero. */
 #define bits_clear(v, bits) \
 	(vec_reserve((v), (bits) / 64 + 1) && \
@@ -677,7 +628,7 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 {
 	uint64_t start_ns = s->trace->start_ns;
 	struct open_slice all = {.call = CALL_NONE, .state = OPEN_NOT_DRAWN};
-	struct cursor cursor = {.thread = thread};
+	struct call_order order = call_order_of(thread);
 
 	all.end_ns = start_ns > UINT64_MAX - INT64_MAX ? UINT64_MAX : start_ns + INT64_MAX;
 	s->thread = thread;
@@ -690,9 +641,8 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 		return error_set(error, ERR_NOMEM, "out of memory while writing the trace");
 	enum err err = slices_find_arrows(s, error);
 	slices_mark_pairs(s);
-	cursor_segment(&cursor, 0);
-	for (uint32_t call = cursor_next(&cursor); call != CALL_NONE && err == ERR_NONE;) {
-		uint32_t next = cursor_next(&cursor);
+	for (uint32_t call = call_order_next(&order); call != CALL_NONE && err == ERR_NONE;) {
+		uint32_t next = call_order_next(&order);
 
 		err = slices_call(s, call, next, error);
 		call = next;
