@@ -368,8 +368,11 @@ static bool replay_sample(struct replay *r, const struct record *record, uint64_
 	const struct perfdata_event *event = &r->file->events.items[record->event];
 	if (!record_sample(record, event, &sample))
 		return true;
-	if (sample.aux && sample.aux_bytes && !aux_add_sample(&r->aux, &sample, time_ns))
-		return false;
+	if (sample.aux && sample.aux_bytes) {
+		r->s->config.sample_mode = true;
+		if (!aux_add_sample(&r->aux, &sample, time_ns))
+			return false;
+	}
 	bool is_switch = event->type == EVENT_TYPE_TRACEPOINT && r->sched_switch >= 0 &&
 			 event->config == (uint64_t)r->sched_switch;
 	if (is_switch)
