@@ -333,6 +333,7 @@ size_t symbolizer_func_find(struct symbolizer *s, const char *name, func_id *ids
 		} else if (module_load_symbols(m, &s->search, &s->strings)) {
 			func_search_object(s, &f, id, m->code);
 			func_search_object(s, &f, id, m->debug);
+			func_search_object(s, &f, id, m->mini);
 		}
 	}
 	return f.found;

@@ -9,15 +9,18 @@ libsymbolize_a_SOURCES = \
   symbolize/inline_table.c symbolize/inline_table.h \
   symbolize/jit.c symbolize/jit.h \
   symbolize/kernel.c symbolize/kernel.h \
+  symbolize/minidebug.c symbolize/minidebug.h \
   symbolize/module.c symbolize/module.h \
   symbolize/object.c symbolize/object.h \
+  symbolize/remote.c symbolize/remote.h \
   symbolize/role.c symbolize/role.h \
   symbolize/search.c symbolize/search.h \
   symbolize/symbolize.c symbolize/symbolize.h symbolize/symbolizer.h \
   symbolize/symtab.c symbolize/symtab.h
-libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS)
+libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLAGS) \
+  $(DEBUGINFOD_CFLAGS)
 
-SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS)
+SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \
@@ -50,5 +53,5 @@ noinst_PROGRAMS += symbolize/frames
 symbolize_frames_SOURCES = symbolize/frames.c
 symbolize_frames_LDADD = $(SYMBOLIZE_LIBS)
 
-check_SCRIPTS += symbolize/tests/inlines.test
-EXTRA_DIST += symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines
+check_SCRIPTS += symbolize/tests/files.test symbolize/tests/inlines.test
+EXTRA_DIST += symbolize/tests/files.test symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines

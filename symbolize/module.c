@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbolize/minidebug.h"
+
 /* Memory that belongs to no file, as the kernel and runtimes name it. */
 static bool path_is_anonymous(const char *path)
 {
@@ -114,6 +116,7 @@ void module_done(struct module_entry *m)
 	map64_done(&m->inline_ids);
 	object_free(m->image);
 	object_free(m->debug);
+	object_free(m->mini);
 	object_free(m->code);
 }
 
@@ -149,7 +152,8 @@ bool module_load_symbols(struct module_entry *m, const struct search *search,
 		bool whole = m->image || object_find_section(code, ".symtab");
 
 		if ((!whole && !module_load_debug(m, search, strings)) ||
-		    !symtab_add(&table, code) ||
+		    (!whole && !m->debug && minidebug_open(code, &m->mini) == ERR_NOMEM) ||
+		    (m->mini && !symtab_add(&table, m->mini)) || !symtab_add(&table, code) ||
 		    (!whole && m->debug && !symtab_add(&table, m->debug)) ||
 		    !symtab_finish(&table)) {
 			symtab_done(&table);

@@ -17,6 +17,7 @@ struct module_entry {
 	uint8_t asked_id_bytes; /* of the request; pub.build_id may be the file's */
 	struct object *code;    /* NULL unless MODULE_FOUND */
 	struct object *debug;   /* its separate debug file; NULL = none */
+	struct object *mini;    /* its packed symbol table; NULL = none */
 	struct symtab symtab;
 	struct got got;
 	struct eh_frame eh_frame;

@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "common/bundle.h"
+#include "symbolize/remote.h"
 
 #define SEARCH_MAX_LINKS 40
 
@@ -199,6 +200,14 @@ static bool build_id_path(const uint8_t *id, size_t bytes, char text[2 * OBJECT_
 	return true;
 }
 
+static bool attempt_remote(const struct search *s, struct attempt *a, enum remote_kind kind)
+{
+	char path[PATH_MAX];
+
+	return s->options->debuginfod && a->build_id_bytes &&
+	       remote_fetch(kind, a->build_id, a->build_id_bytes, path) && attempt_path(a, path);
+}
+
 static bool attempt_code_by_build_id(const struct search *s, struct attempt *a, bool vdso)
 {
 	const struct symbolizer_options *o = s->options;
@@ -263,7 +272,8 @@ enum err search_code(const struct search *s, const struct module_request *wanted
 	memcpy(path, wanted->path, length + 1);
 	if (length >= sizeof deleted && strcmp(path + length - sizeof deleted + 1, deleted) == 0)
 		path[length - sizeof deleted + 1] = '\0';
-	attempt_code(s, &a, path);
+	if (!attempt_code(s, &a, path))
+		attempt_remote(s, &a, REMOTE_EXECUTABLE);
 	return a.err;
 }
 
@@ -304,19 +314,20 @@ static bool attempt_debuglink(const struct search *s, struct attempt *a, const s
 	uint32_t crc = bytes_u32(&b);
 	if (b.failed)
 		return false;
-	a->crc = &crc;
-
 	/* The links of a path below a symfs are resolved already: the rest is as recorded. */
 	size_t root = o->symfs ? strlen(o->symfs) : 0;
-	if (root && strncmp(code_path, o->symfs, root) != 0)
-		root = 0;
-	int length = (int)(slash - code_path - (ptrdiff_t)root);
-	const char *dir = code_path + root;
-	if (length < 0)
-		return false;
-	bool done = attempt(a, "%.*s/%s", (int)(slash - code_path), code_path, name) ||
-		    attempt(a, "%.*s/.debug/%s", (int)(slash - code_path), code_path, name) ||
-		    attempt_below(a, o->symfs, "/usr/lib/debug/%.*s/%s", length, dir, name);
+	bool inside = strncmp(code_path, o->symfs ? o->symfs : "", root) == 0;
+	const char *dir = inside ? code_path + root : code_path;
+	int length = slash > dir ? (int)(slash - dir) : 0;
+
+	a->crc = &crc;
+	bool done =
+		o->symfs && inside
+			? attempt_below(a, o->symfs, "/%.*s/%s", length, dir, name) ||
+				  attempt_below(a, o->symfs, "/%.*s/.debug/%s", length, dir, name)
+			: attempt(a, "%.*s/%s", length, dir, name) ||
+				  attempt(a, "%.*s/.debug/%s", length, dir, name);
+	done = done || attempt_below(a, o->symfs, "/usr/lib/debug/%.*s/%s", length, dir, name);
 	for (size_t i = 0; !done && o->debug_dirs && o->debug_dirs[i]; i++)
 		done = attempt(a, "%s/%.*s/%s", o->debug_dirs[i], length, dir, name) ||
 		       attempt(a, "%s/%s", o->debug_dirs[i], name);
@@ -334,8 +345,8 @@ enum err search_debug(const struct search *s, const struct object *code, const c
 			    .build_id_bytes = code->build_id_bytes};
 
 	memset(result, 0, sizeof *result);
-	if (!attempt_debug_by_build_id(s, &a))
-		attempt_debuglink(s, &a, code, code_path);
+	if (!attempt_debug_by_build_id(s, &a) && !attempt_debuglink(s, &a, code, code_path))
+		attempt_remote(s, &a, REMOTE_DEBUG);
 	return a.err;
 }
 
