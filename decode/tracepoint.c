@@ -21,13 +21,14 @@
 
 enum {
 	SYSTEMS_MAX = 4096,
-	FORMATS_MAX = 1 << 16,
-	FORMAT_BYTES_MAX = 1 << 20,
+	FORMATS_MAX = 1 << 14,      /* in all; a 6.18 kernel has 2323 */
+	FIELDS_BYTES_MAX = 1 << 14, /* of one format; the longest there has 1375 */
 };
 
 struct tracepoints {
 	struct tep_handle *tep;
 	VEC(char) format; /* scratch */
+	size_t format_count;
 };
 
 /* Takes text off the front; false leaves b as it was. */
@@ -142,7 +143,7 @@ static bool format_add(struct tracepoints *t, const char *system, const uint8_t 
 	const uint8_t *print = memmem(text, bytes, marker, sizeof marker - 1);
 	size_t kept = print ? (size_t)(print - text) : bytes;
 
-	if (!is_kernel_format(text, kept))
+	if (kept > FIELDS_BYTES_MAX || !is_kernel_format(text, kept))
 		return true;
 	if (!vec_reserve(&t->format, kept + sizeof FORMAT_END))
 		return false;
@@ -158,11 +159,13 @@ static bool formats_read(struct tracepoints *t, struct bytes *b, const char *sys
 {
 	uint32_t count = bytes_u32(b);
 
-	if (count > FORMATS_MAX)
+	if (count > FORMATS_MAX - t->format_count)
 		b->failed = true;
+	else
+		t->format_count += count;
 	for (uint32_t i = 0; i < count && !b->failed; i++) {
 		uint64_t size = bytes_u64(b);
-		const uint8_t *text = size <= FORMAT_BYTES_MAX ? bytes_take(b, (size_t)size) : NULL;
+		const uint8_t *text = size <= bytes_left(b) ? bytes_take(b, (size_t)size) : NULL;
 
 		if (!text)
 			b->failed = true;
