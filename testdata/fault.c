@@ -64,7 +64,7 @@ static void begin(struct machine *m, struct thread *t)
 	} else if (kind == FAULT_TSCBACK) {
 		s->tracer.tsc_offset = -TSC_BACK_TICKS;
 	} else {
-		machine_tell(m, t, "lost", t->ip, 0, note_of(kind));
+		machine_tell(m, t, TRUTH_LOST, t->ip, 0, note_of(kind));
 		if (kind == FAULT_AUXGAP)
 			machine_aux_record(m, t, m->fault.place, true);
 		if (!cuts_bytes(kind))
@@ -74,7 +74,7 @@ static void begin(struct machine *m, struct thread *t)
 
 static void found(struct machine *m, struct thread *t)
 {
-	machine_tell(m, t, "found", t->ip, 0, note_of(m->o->fault.kind));
+	machine_tell(m, t, TRUTH_FOUND, t->ip, 0, note_of(m->o->fault.kind));
 	machine_tell_psbs(m, m->fault.stream ? m->fault.stream : machine_stream(m, t));
 }
 
@@ -85,7 +85,7 @@ static void end_auxgap(struct machine *m, struct thread *t)
 
 	m->fault.stream = NULL;
 	tracer_lose(&s->tracer, false);
-	machine_tell(m, t, "end", t->ip, 0, "auxgap-resume");
+	machine_tell(m, t, TRUTH_END, t->ip, 0, "auxgap-resume");
 	found(m, t);
 	tracer_start(&s->tracer, m->now);
 	machine_tell_psbs(m, s);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "testdata/loop.h"
 #include "testdata/machine_private.h"
 #include "testdata/sim_clock.h"
 
@@ -23,16 +24,16 @@ enum { KEEP_CPU_EVENTS = 24 /* a call that is over within so many events does no
 /* The recording's events. */
 
 static const struct {
-	const char *kind;
+	enum truth_kind kind;
 	enum tracer_branch branch;
 } branches[] = {
-	[REC_CALL] = {"call", TRACER_DIRECT},
-	[REC_ICALL] = {"icall", TRACER_INDIRECT},
-	[REC_RET] = {"ret", TRACER_RET},
-	[REC_JMP] = {"jmp", TRACER_DIRECT},
-	[REC_IJMP] = {"ijmp", TRACER_INDIRECT},
-	[REC_JCC] = {"jcc", TRACER_TAKEN},
-	[REC_NOT_TAKEN] = {NULL, TRACER_NOT_TAKEN},
+	[REC_CALL] = {TRUTH_CALL, TRACER_DIRECT},
+	[REC_ICALL] = {TRUTH_ICALL, TRACER_INDIRECT},
+	[REC_RET] = {TRUTH_RET, TRACER_RET},
+	[REC_JMP] = {TRUTH_JMP, TRACER_DIRECT},
+	[REC_IJMP] = {TRUTH_IJMP, TRACER_INDIRECT},
+	[REC_JCC] = {TRUTH_JCC, TRACER_TAKEN},
+	[REC_NOT_TAKEN] = {TRUTH_KINDS, TRACER_NOT_TAKEN},
 };
 
 /* Mostly 2 instructions a cycle; now and then a mispredicted branch or a cache miss. */
@@ -59,7 +60,7 @@ static void on_branch(struct machine *m, struct thread *t, const struct rec_even
 	t->ip = ev->to;
 	t->depth = ev->depth;
 	tracer_branch(&s->tracer, m->now, branches[ev->kind].branch, ev->to, return_to);
-	if (branches[ev->kind].kind)
+	if (ev->kind != REC_NOT_TAKEN)
 		machine_tell(m, t, branches[ev->kind].kind, ev->from, ev->to, NULL);
 	machine_tell_psbs(m, s);
 	fault_at_branch(m, t, at);
@@ -89,10 +90,10 @@ static void on_syscall(struct machine *m, struct thread *t, const struct rec_eve
 	spend_insns(m, ev->insns);
 	t->in_user = false;
 	tracer_leave(&s->tracer, m->now);
-	machine_tell(m, t, "syscall", ev->from, 0, NULL);
+	machine_tell(m, t, TRUTH_SYSCALL, ev->from, 0, NULL);
 	machine_tell_psbs(m, s);
 	if (ev->extra == 15)
-		machine_tell(m, t, "sigret", 0, 0, NULL);
+		machine_tell(m, t, TRUTH_SIGRET, 0, 0, NULL);
 	if (m->o->cpus && blocks(m, t, at))
 		machine_switch_out(m, t, false);
 }
@@ -101,7 +102,7 @@ static void on_exec(struct machine *m, struct thread *t)
 {
 	t->image = ++m->images;
 	t->depth = 0;
-	machine_tell(m, t, "exec", 0, 0, NULL);
+	machine_tell(m, t, TRUTH_EXEC, 0, 0, NULL);
 }
 
 static void on_map(struct machine *m, struct thread *t, const struct rec_map *map)
@@ -126,7 +127,7 @@ static void on_thread_exit(struct machine *m, struct thread *t)
 	machine_spend(m, 1000, 4000);
 	at = machine_moment(m, t);
 	container_exit(&m->file, &at, t->parent_pid, t->parent_tid);
-	machine_tell(m, t, "exit", 0, 0, NULL);
+	machine_tell(m, t, TRUTH_EXIT, 0, 0, NULL);
 	t->exited = true;
 	machine_switch_out(m, t, false);
 }
@@ -225,7 +226,7 @@ static void on_event(struct machine *m, size_t at)
 		machine_spend(m, 250, 2000);
 		t->depth = ev->depth;
 		if (ev->extra)
-			machine_tell(m, t, "signal", 0, 0, NULL);
+			machine_tell(m, t, TRUTH_SIGNAL, 0, 0, NULL);
 		machine_enter(m, t, ev->to);
 		machine_spend(m, 1, 4);
 		machine_touch(m, t);
@@ -298,17 +299,50 @@ static size_t replay_preamble(struct machine *m)
 	return at;
 }
 
-static void replay(struct machine *m)
+static void replay_range(struct machine *m, size_t from, size_t to)
 {
-	m->first = replay_preamble(m);
-	m->end = m->r->events.count;
 	size_t every = m->o->snapshots ? (m->end - m->first) / m->o->snapshots + 1 : m->end + 1;
-	for (size_t at = m->first; at < m->end && !m->failed; at++) {
+
+	for (size_t at = from; at < to && !m->failed; at++) {
 		on_event(m, at);
 		if ((at - m->first) % every == every - 1)
 			machine_snapshot(m);
 	}
+}
+
+/* The loop [from, to) again and again: system calls stay, their consequences do not. */
+static void replay_loop(struct machine *m, size_t from, size_t to)
+{
+	truth_quiet(m->truth, true);
+	for (uint32_t n = 1; n < m->o->repeat && !m->failed; n++) {
+		for (size_t at = from; at < to; at++) {
+			uint8_t kind = m->r->events.items[at].kind;
+
+			if (kind <= REC_POINT)
+				on_event(m, at);
+		}
+	}
+	truth_quiet(m->truth, false);
+}
+
+static enum err replay(struct machine *m, struct error *e)
+{
+	size_t from = 0, to = 0;
+
+	m->first = replay_preamble(m);
+	m->end = m->r->events.count;
+	if (m->o->repeat > 1 && !loop_find(m->r, m->first, &from, &to))
+		return error_set(e, ERR_NOT_FOUND,
+				 "no loop to repeat in a recording of one thread");
+	if (to > from) {
+		replay_range(m, m->first, to);
+		machine_tell(m, &m->threads[0], TRUTH_REPEAT, 0, 0, NULL);
+		replay_loop(m, from, to);
+		m->first = to;
+	}
+	replay_range(m, m->first, m->end);
 	finish(m);
+	return ERR_NONE;
 }
 
 static void machine_free(struct machine *m)
@@ -349,7 +383,7 @@ enum err machine_run(const struct recording *r, const struct machine_options *op
 		failed = start_file(m, data, e);
 	if (!failed) {
 		truth_line(m->truth, "# mode %s", options->cpus ? "cpu" : "thread");
-		replay(m);
+		failed = replay(m, e);
 	}
 	for (uint32_t i = 0; i < CONTAINER_RINGS; i++)
 		m->failed |= tracer_failed(&m->streams[i].tracer);

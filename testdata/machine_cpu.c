@@ -46,7 +46,7 @@ struct moment machine_moment(const struct machine *m, const struct thread *t)
 	};
 }
 
-void machine_tell(struct machine *m, const struct thread *t, const char *kind, uint64_t from,
+void machine_tell(struct machine *m, const struct thread *t, enum truth_kind kind, uint64_t from,
 		  uint64_t to, const char *note)
 {
 	truth_write(m->truth, &(struct truth_event){
@@ -83,7 +83,7 @@ void machine_enter(struct machine *m, struct thread *t, uint64_t ip)
 	t->ip = ip;
 	fault_before_enter(m, t);
 	tracer_enter(&s->tracer, m->now, ip);
-	machine_tell(m, t, "begin", 0, ip, NULL);
+	machine_tell(m, t, TRUTH_BEGIN, 0, ip, NULL);
 	fault_after_enter(m, t);
 	machine_tell_psbs(m, s);
 }
@@ -94,7 +94,7 @@ void machine_leave_async(struct machine *m, struct thread *t, const char *why)
 
 	t->in_user = false;
 	tracer_leave_async(&s->tracer, m->now, t->ip);
-	machine_tell(m, t, "end", t->ip, 0, why);
+	machine_tell(m, t, TRUTH_END, t->ip, 0, why);
 	machine_tell_psbs(m, s);
 }
 
@@ -206,7 +206,7 @@ static void switch_in(struct machine *m, struct thread *t, int cpu)
 		switch_record(m, &idle, cpu, true, false, t);
 	machine_spend(m, 900, 2200);
 	tracer_start(&machine_stream(m, t)->tracer, m->now);
-	machine_tell(m, t, "switchin", 0, 0, NULL);
+	machine_tell(m, t, TRUTH_SWITCHIN, 0, 0, NULL);
 	machine_tell_psbs(m, machine_stream(m, t));
 	if (!t->known) {
 		struct moment at = machine_moment(m, t);
@@ -223,7 +223,7 @@ void machine_switch_out(struct machine *m, struct thread *t, bool preempt)
 
 	machine_spend(m, 200, 700);
 	tracer_stop(&machine_stream(m, t)->tracer, m->now);
-	machine_tell(m, t, "switchout", 0, 0, NULL);
+	machine_tell(m, t, TRUTH_SWITCHOUT, 0, 0, NULL);
 	machine_tell_psbs(m, machine_stream(m, t));
 	switch_record(m, t, cpu, true, preempt, &idle);
 	announce(m, t);

@@ -57,7 +57,7 @@ uint64_t machine_chance(struct machine *m, uint64_t below);
 void machine_spend(struct machine *m, uint64_t low, uint64_t high);
 struct stream *machine_stream(struct machine *m, const struct thread *t);
 struct moment machine_moment(const struct machine *m, const struct thread *t);
-void machine_tell(struct machine *m, const struct thread *t, const char *kind, uint64_t from,
+void machine_tell(struct machine *m, const struct thread *t, enum truth_kind kind, uint64_t from,
 		  uint64_t to, const char *note);
 void machine_tell_psbs(struct machine *m, struct stream *s);
 void machine_enter(struct machine *m, struct thread *t, uint64_t ip);

@@ -260,6 +260,8 @@ int main(int argc, char **argv)
 		o.machine.container.switches = SWITCHES_CPU_WIDE;
 	if (o.machine.snapshots && !o.machine.aux_bytes)
 		o.machine.aux_bytes = 1 << 16;
+	if (o.machine.repeat && !o.machine.aux_bytes)
+		o.machine.aux_bytes = 1 << 22;
 	char **rest = argv + 1 + optind;
 	if (!o.output || !*rest)
 		return usage("what, and where to?");
