@@ -1,28 +1,21 @@
-/* See call_order.h. */
+/* See call_order.h. `segment` is the one whose roots come next; its calls follow as a run
+ * while `segment` already names the one after. */
 #include "writer/call_order.h"
-
-static void call_order_enter(struct call_order *o, size_t segment)
-{
-	o->segment = segment;
-	if (segment < o->thread->segments.count) {
-		o->root = o->thread->segments.items[segment].first_root;
-		o->call = o->thread->segments.items[segment].first_call;
-	}
-}
 
 struct call_order call_order_of(const struct thread *thread)
 {
 	struct call_order o = {.thread = thread};
 
-	call_order_enter(&o, 0);
+	if (thread->segments.count)
+		o.root = thread->segments.items[0].first_root;
 	return o;
 }
 
-uint32_t call_order_next(struct call_order *o)
+uint32_t call_order_next_run(struct call_order *o)
 {
 	const struct thread *t = o->thread;
 
-	for (; o->segment < t->segments.count; call_order_enter(o, o->segment + 1)) {
+	while (o->segment < t->segments.count) {
 		const struct segment *segment = &t->segments.items[o->segment];
 
 		while (o->root < segment->end_root && o->root < t->roots.count) {
@@ -31,7 +24,12 @@ uint32_t call_order_next(struct call_order *o)
 			if (call < t->calls.count && !(t->calls.items[call].flags & CALL_HIDDEN))
 				return call;
 		}
-		while (o->call < segment->end_call && o->call < t->calls.count) {
+		o->call = segment->first_call;
+		o->end = segment->end_call < t->calls.count ? segment->end_call
+							    : (uint32_t)t->calls.count;
+		if (++o->segment < t->segments.count)
+			o->root = t->segments.items[o->segment].first_root;
+		while (o->call < o->end) {
 			uint32_t call = o->call++;
 
 			if (!(t->calls.items[call].flags & (CALL_HIDDEN | CALL_ROOT)))

@@ -8,6 +8,8 @@ libwriter_a_SOURCES = \
   writer/names.c writer/names.h \
   writer/output.c writer/output.h \
   writer/segments_text.c writer/segments_text.h \
+  writer/slice_args.c writer/slice_args.h \
+  writer/slice_refs.c writer/slice_refs.h \
   writer/stats.c writer/stats.h \
   writer/trace_fxt.c writer/trace_fxt.h \
   writer/trace_slices.c writer/trace_slices.h
@@ -45,3 +47,10 @@ writer_tests_trace_fxt_test_SOURCES = writer/tests/trace_fxt_test.c $(writer_fak
 writer_tests_trace_fxt_test_CFLAGS = $(writer_test_cflags)
 writer_tests_trace_fxt_test_LDADD = $(writer_test_libs)
 endif
+
+EXTRA_DIST += docs/fxt.md scripts/bench-writer
+
+# Built on demand, by scripts/bench-writer.
+EXTRA_PROGRAMS = writer/bench/writer_bench
+writer_bench_writer_bench_SOURCES = writer/bench/writer_bench.c writer/tests/fake.c writer/tests/fake.h
+writer_bench_writer_bench_LDADD = $(WRITER_LIBS) $(COMMON_LIBS)
