@@ -23,8 +23,11 @@ decode_fuzz_tracepoint_fuzz_SOURCES = decode/fuzz/tracepoint_fuzz.c $(FUZZ_DRIVE
 decode_fuzz_tracepoint_fuzz_LDADD = $(PERFDATA_LIBS)
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/compressed_test decode/tests/perfdata_test \
-  decode/tests/record_test decode/tests/tracepoint_test
+check_PROGRAMS += decode/tests/compressed_test decode/tests/dump_records_test \
+  decode/tests/perfdata_test decode/tests/record_test decode/tests/tracepoint_test
+decode_tests_dump_records_test_SOURCES = decode/tests/dump_records_test.c $(PERFDATA_BUILDER)
+decode_tests_dump_records_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_dump_records_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
 decode_tests_compressed_test_SOURCES = decode/tests/compressed_test.c $(PERFDATA_BUILDER)
 decode_tests_compressed_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(ZSTD_CFLAGS)
 decode_tests_compressed_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
