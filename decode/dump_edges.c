@@ -18,7 +18,6 @@ struct source {
 	size_t at;
 	uint64_t time_ns; /* of events[at], never going back */
 	int32_t tid, pid;
-	bool lost; /* a gap is open */
 	enum err err;
 };
 
@@ -157,7 +156,6 @@ static void print_gap(const struct dump *d, struct source *s, const struct flow_
 	if (e->data)
 		fprintf(d->out, ", %u bytes", e->data);
 	fputc('\n', d->out);
-	s->lost = true;
 }
 
 static void print_end(const struct dump *d, const struct source *s, const struct flow_event *e)
@@ -178,20 +176,13 @@ static void print_event(const struct dump *d, struct source *s)
 	case FLOW_TASK: {
 		const struct task *task = &d->sideband->tasks.items[e->data];
 
-		s->tid = task->tid;
-		s->pid = task->pid;
+		/* Nobody known is printed as the idle task, as perf does. */
+		s->tid = e->data ? task->tid : 0;
+		s->pid = e->data ? task->pid : 0;
 		break;
 	}
-	case FLOW_SYNC:
-		if (s->lost)
-			print_edge(d, s, "tr strt", "", 0, to);
-		s->lost = false;
-		break;
 	case FLOW_BEGIN:
-	case FLOW_RESUME:
-		print_edge(d, s, "tr strt", "", 0, to);
-		s->lost = false;
-		break;
+	case FLOW_RESUME: print_edge(d, s, "tr strt", "", 0, to); break;
 	case FLOW_END: print_end(d, s, e); break;
 	case FLOW_GAP: print_gap(d, s, e); break;
 	case FLOW_INTERRUPT: print_edge(d, s, "hw int", "", d->tables.hot[e->from].ip, to); break;

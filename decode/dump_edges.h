@@ -5,7 +5,8 @@
  *
  * FLAGS: call, return, jmp, jcc, syscall, sysret, int, iret, hw int, tx abrt, "tr strt",
  * "tr end  call" ... "tr end  async". A gap is a line with "instruction trace error", which
- * says what was lost, where and when; the next line of that thread is a "tr strt".
+ * says what was lost, where and when; a "tr strt" says where execution is found again, unless
+ * that is at a PSB.
  * Buffers of several CPUs or threads are merged by time; a thread's lines are in execution
  * order. Without times the time field is left out, and buffers follow one another. */
 #ifndef DECODE_DUMP_EDGES_H

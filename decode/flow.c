@@ -218,6 +218,14 @@ bool flow_step(struct flow *f)
 	return true;
 }
 
+bool flow_step_to_branch(struct flow *f)
+{
+	for (unsigned i = 0; i < FLOW_DIRECT_MAX && flow_node_is_direct(f, f->node); i++)
+		if (!flow_step(f))
+			return false;
+	return true;
+}
+
 static void indirect_jump_event(struct flow *f, node_id from, node_id to)
 {
 	if (f->hot[to].func != f->hot[from].func || !f->hot[to].func)
@@ -586,7 +594,7 @@ enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow
 	f->stats.bytes += piece->count;
 	flow_start_piece(f);
 	while (f->err == ERR_NONE) {
-		if (f->state == FLOW_STATE_ON && !f->async && f->bind == 0)
+		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
 			walk_on(f);
 		else if (f->p < f->end)
 			flow_packet(f);

@@ -10,8 +10,6 @@
  * interrupt is on its way, whose TIP or TIP.PGD follows. */
 #include "decode/flow_state.h"
 
-#include <string.h>
-
 static bool is_time_packet(uint8_t kind)
 {
 	return kind == PACKET_TSC || kind == PACKET_TMA || kind == PACKET_MTC ||
@@ -19,7 +17,7 @@ static bool is_time_packet(uint8_t kind)
 }
 
 /* The kind of the next packet that tells about the flow; PACKET_KIND_COUNT = none. */
-static uint8_t peek_kind(const struct flow *f, const uint8_t *p)
+uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p)
 {
 	enum packet_context context = f->context;
 	struct packet packet;
@@ -38,16 +36,12 @@ static uint8_t peek_kind(const struct flow *f, const uint8_t *p)
 	return PACKET_KIND_COUNT;
 }
 
-static bool has_code(const struct flow *f, node_id n)
-{
-	return f->hot[n].kind != NODE_MISSING && f->hot[n].kind != NODE_BAD;
-}
-
 /* ---- losses ---- */
 
 void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes)
 {
 	flow_emit(f, FLOW_GAP, cause, from, 0, lost_bytes);
+	f->lost_tnt = TNT_EMPTY;
 	f->stats.losses[cause]++;
 	f->state = FLOW_STATE_LOST;
 	f->gap = cause;
@@ -64,46 +58,6 @@ void flow_no_code(struct flow *f)
 		flow_gap(f, LOSS_MISMATCH, f->node, 0);
 	else
 		flow_gap(f, is_mapped ? LOSS_MISSING_CODE : LOSS_BAD_IP, f->node, 0);
-}
-
-/* Entries of the return stack survive a stay in unknown code; a return to one of them ends
- * those above. */
-static void unwind_stack(struct flow *f, uint64_t ip)
-{
-	for (unsigned i = 0; i < f->depth; i++) {
-		node_id entry = f->stack[(f->top + FLOW_STACK - i) % FLOW_STACK];
-		node_id n = entry & ~FLOW_STACK_RETURN_NODE;
-		uint64_t to = entry & FLOW_STACK_RETURN_NODE ? f->hot[n].ip : f->cold[n].end_ip;
-
-		if (to == ip) {
-			f->depth -= i + 1;
-			f->top = (f->top + FLOW_STACK - i - 1) % FLOW_STACK;
-			return;
-		}
-	}
-}
-
-/* Ends the gap at ip, if there is code and nothing speaks against it. */
-static bool resume(struct flow *f, uint64_t ip, enum flow_resume how)
-{
-	node_id n = flow_target(f, ip);
-
-	if (!n || !has_code(f, n))
-		return false;
-	if (how == FLOW_RESUME_TIP) {
-		bool code_was_missing = f->gap == LOSS_MISSING_CODE || f->gap == LOSS_BAD_IP;
-		uint8_t flags = f->hot[n].flags;
-
-		if (!code_was_missing && !f->last_ip_certain &&
-		    !(flags & (NODE_INTO_FUNCTION | NODE_CALL_PRECEDED)))
-			return false;
-		if (flags & NODE_CALL_PRECEDED)
-			unwind_stack(f, ip);
-	}
-	f->node = n;
-	f->state = FLOW_STATE_ON;
-	flow_emit(f, FLOW_RESUME, how, 0, n, 0);
-	return true;
 }
 
 static void bad_packet(struct flow *f)
@@ -136,7 +90,7 @@ static bool walk_to(struct flow *f, uint64_t ip)
 		if (!is_here && !flow_node_is_direct(f, n) && f->hot[n].kind != NODE_COND &&
 		    ip == f->cold[n].end_ip) {
 			ip = f->cold[n].branch_ip;
-			is_here = has_code(f, n);
+			is_here = flow_has_code(f, n);
 		}
 		if (is_here) {
 			if (ip != f->hot[n].ip)
@@ -159,7 +113,7 @@ static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
 		bool leaves = has_ip &&
 			      (cold->target_ip == ip || (kind == NODE_COND && cold->end_ip == ip));
 
-		if (!has_code(f, n)) {
+		if (!flow_has_code(f, n)) {
 			flow_no_code(f);
 			return;
 		}
@@ -270,23 +224,26 @@ static void take_tip(struct flow *f, const struct packet *p)
 	if (f->state == FLOW_STATE_OFF)
 		flow_gap(f, LOSS_MISMATCH, 0, 0);
 	if (f->state == FLOW_STATE_LOST) {
-		resume(f, f->last_ip, FLOW_RESUME_TIP);
+		flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
 		return;
 	}
 	if (f->async) {
 		interrupted(f, f->last_ip);
 		return;
 	}
-	for (unsigned i = 0; i < FLOW_DIRECT_MAX && flow_node_is_direct(f, f->node); i++)
-		if (!flow_step(f))
-			return;
+	if (!flow_step_to_branch(f))
+		return;
+	if (f->guessed) {
+		f->guessed = false;
+		flow_resume_agree(f, f->last_ip);
+	}
 	if (flow_take_tip(f, f->last_ip))
 		return;
-	if (has_code(f, f->node))
+	if (flow_has_code(f, f->node))
 		flow_gap(f, LOSS_MISMATCH, f->node, 0);
 	else
 		flow_no_code(f);
-	resume(f, f->last_ip, FLOW_RESUME_TIP);
+	flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
 }
 
 static void take_pge(struct flow *f, const struct packet *p)
@@ -299,7 +256,7 @@ static void take_pge(struct flow *f, const struct packet *p)
 	f->async = false;
 	flow_context_begin(f, f->last_ip);
 	if (was_lost && f->task.v == before.v) {
-		resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
+		flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
 		return;
 	}
 	node_id n = flow_target(f, f->last_ip);
@@ -310,7 +267,7 @@ static void take_pge(struct flow *f, const struct packet *p)
 	f->state = FLOW_STATE_ON;
 	f->node = n;
 	flow_emit(f, FLOW_BEGIN, 0, 0, n, 0);
-	if (!has_code(f, n))
+	if (!flow_has_code(f, n))
 		flow_no_code(f);
 }
 
@@ -318,6 +275,7 @@ static void take_pgd(struct flow *f, const struct packet *p)
 {
 	bool has_ip = take_ip(f, p);
 
+	f->guessed = false;
 	if (f->state != FLOW_STATE_ON)
 		return;
 	if (f->async) {
@@ -355,6 +313,7 @@ static void take_bound(struct flow *f)
 
 static void take_fup(struct flow *f, const struct packet *p, const uint8_t *after)
 {
+	f->guessed = false;
 	bool after_overflow = f->state == FLOW_STATE_LOST && f->gap == LOSS_OVERFLOW;
 
 	if (!take_ip(f, p)) {
@@ -368,7 +327,7 @@ static void take_fup(struct flow *f, const struct packet *p, const uint8_t *afte
 		return;
 	}
 	if (f->state == FLOW_STATE_LOST) {
-		bool resumed = resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
+		bool resumed = flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
 
 		if (!resumed || after_overflow) {
 			f->bind = 0;
@@ -377,18 +336,18 @@ static void take_fup(struct flow *f, const struct packet *p, const uint8_t *afte
 	} else if (!walk_to(f, f->last_ip)) {
 		if (f->err != ERR_NONE)
 			return;
-		if (has_code(f, f->node))
+		if (flow_has_code(f, f->node))
 			flow_gap(f, LOSS_MISMATCH, f->node, 0);
 		else
 			flow_no_code(f);
-		if (!resume(f, f->last_ip, FLOW_RESUME_CERTAIN))
+		if (!flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN))
 			return;
 	}
 	if (f->bind) {
 		take_bound(f);
 		return;
 	}
-	uint8_t next = peek_kind(f, after);
+	uint8_t next = flow_peek_kind(f, after);
 	f->async = next == PACKET_TIP || next == PACKET_TIP_PGD;
 }
 
@@ -396,7 +355,7 @@ static void take_fup(struct flow *f, const struct packet *p, const uint8_t *afte
 static void take_binding(struct flow *f, unsigned bind, bool has_fup, const uint8_t *after)
 {
 	f->bind |= bind;
-	if (has_fup && peek_kind(f, after) == PACKET_FUP)
+	if (has_fup && flow_peek_kind(f, after) == PACKET_FUP)
 		return;
 	if (f->state != FLOW_STATE_ON)
 		f->node = 0;
@@ -406,7 +365,7 @@ static void take_binding(struct flow *f, unsigned bind, bool has_fup, const uint
 static void take_tsx(struct flow *f, const struct packet *p, const uint8_t *after)
 {
 	f->tx = (uint8_t)p->payload;
-	if (f->state == FLOW_STATE_ON && peek_kind(f, after) == PACKET_FUP)
+	if (f->state == FLOW_STATE_ON && flow_peek_kind(f, after) == PACKET_FUP)
 		f->bind |= FLOW_BIND_TX;
 	else
 		f->in_tx = p->payload & PACKET_TSX_IN;
@@ -446,6 +405,25 @@ static void take_other(struct flow *f, const struct packet *p, const uint8_t *af
 	}
 }
 
+/* Bits although tracing is off: code ran, so the TIP.PGE is missing. Seen on real CPUs behind an
+ * interrupt, in the last bytes before tracing was stopped; like perf, go on where the
+ * interrupt hit. */
+static bool unannounced(struct flow *f)
+{
+	if (!f->node || !flow_has_code(f, f->node)) {
+		flow_gap(f, LOSS_MISMATCH, 0, 0);
+		return false;
+	}
+	f->state = FLOW_STATE_ON;
+	if (!flow_step_to_branch(f))
+		return false;
+	task_id before = f->task;
+	flow_context_begin(f, f->hot[f->node].ip);
+	if (f->task.v != before.v)
+		f->node = flow_target(f, f->hot[f->node].ip);
+	return true;
+}
+
 static void take_tnt(struct flow *f, const struct packet *p)
 {
 	if (p->count == 0)
@@ -453,13 +431,13 @@ static void take_tnt(struct flow *f, const struct packet *p)
 	uint64_t tnt = p->payload | (uint64_t)1 << (63 - p->count);
 
 	f->stats.tnt_bits += p->count;
-	if (f->state == FLOW_STATE_OFF)
-		flow_gap(f, LOSS_MISMATCH, 0, 0);
+	if (f->state == FLOW_STATE_OFF && !unannounced(f))
+		return;
 	if (f->state == FLOW_STATE_LOST) {
 		f->lost_tnt = tnt;
 		return;
 	}
-	f->async = false;
+	f->async = f->guessed = false;
 	f->bind = 0;
 	f->tnt = tnt;
 }
@@ -573,7 +551,8 @@ void flow_start_piece(struct flow *f)
 	flow_context_start(f);
 	if (overflowed) {
 		overflow(f);
-	} else if (on) {
+	} else if (on && flow_peek_kind(f, f->p) != PACKET_TIP_PGE) {
+		/* Some CPUs write the FUP also when tracing is about to begin there. */
 		f->node = flow_target(f, f->last_ip);
 		f->state = FLOW_STATE_ON;
 		flow_emit(f, FLOW_SYNC, 0, 0, f->node, 0);
@@ -584,7 +563,7 @@ void flow_end_piece(struct flow *f)
 {
 	if (f->err == ERR_NONE && f->state == FLOW_STATE_ON && !f->async &&
 	    f->piece->next_sync_ip && !walk_to(f, f->piece->next_sync_ip)) {
-		if (has_code(f, f->node))
+		if (flow_has_code(f, f->node))
 			flow_gap(f, LOSS_MISMATCH, f->node, 0);
 		else
 			flow_no_code(f);

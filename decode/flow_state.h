@@ -88,7 +88,8 @@ struct flow {
 
 	/* in a gap */
 	enum loss gap;
-	uint64_t lost_tnt; /* the last TNT before a TIP */
+	uint64_t lost_tnt; /* the last TNT seen in it */
+	bool guessed;      /* resumed at a TIP, and no packet was used since */
 
 	node_id targets[FLOW_TARGETS];
 };
@@ -112,6 +113,13 @@ bool flow_take_tip(struct flow *f, uint64_t ip);
 /* Packet boundary: settles what an anchor makes known, hands out events. */
 void flow_anchor(struct flow *f);
 
+/* Along direct branches to one that needs a packet. False when memory is short. */
+bool flow_step_to_branch(struct flow *f);
+static inline bool flow_has_code(const struct flow *f, node_id n)
+{
+	return f->hot[n].kind != NODE_MISSING && f->hot[n].kind != NODE_BAD;
+}
+
 /* flow_packet.c: one packet at f->p, which the walk cannot use. */
 void flow_packet(struct flow *f);
 void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes);
@@ -123,6 +131,16 @@ void flow_no_code(struct flow *f);
 void flow_start_piece(struct flow *f);
 /* Its end: up to where the next one starts. */
 void flow_end_piece(struct flow *f);
+
+/* The kind of the next packet from p on that tells about the flow; PACKET_KIND_COUNT = none. */
+uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p);
+
+/* flow_resume.c */
+/* Ends the gap at ip, if there is code and nothing speaks against it. */
+bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how);
+/* Execution went on from a guessed resume point to f->node, whose branch is said to go to ip:
+ * looks for bits of the gap's last TNT that make both agree. */
+void flow_resume_agree(struct flow *f, uint64_t ip);
 
 /* flow_context.c: which task runs, in which space. Both emit FLOW_TASK. */
 /* At the start of a piece, by its first time. */

@@ -80,6 +80,7 @@ static void read_header(const struct finder *f, const struct flow_piece *piece, 
 			uint64_t *time_ns)
 {
 	const uint8_t *p = piece->bytes, *end = p + piece->count;
+	bool in_header = true;
 	struct packet packet;
 	int length;
 
@@ -101,12 +102,21 @@ static void read_header(const struct finder *f, const struct flow_piece *piece, 
 		case PACKET_MNT:
 		case PACKET_MODE_EXEC:
 		case PACKET_MODE_TSX: break;
-		case PACKET_FUP: *ip = packet_ip(0, packet.count, packet.payload); break;
+		case PACKET_FUP:
+			if (!in_header)
+				return;
+			*ip = packet_ip(0, packet.count, packet.payload);
+			break;
 		case PACKET_TSC:
 			*time_ns = clock_ns(
 				&f->sideband->clock,
 				flow_time_extend(f->buffer->reference_tsc, packet.payload));
 			break;
+		case PACKET_TIP_PGE:
+			/* Tracing is only about to begin there. */
+			*ip = 0;
+			return;
+		case PACKET_PSBEND: in_header = false; break;
 		default: return;
 		}
 	}
