@@ -319,3 +319,28 @@ uint64_t capabilities_lockable_bytes(const struct capabilities *c)
 		return UINT64_MAX;
 	return c->perf_event_mlock_bytes * c->cpu_count + c->memlock_bytes;
 }
+
+enum err capabilities_may_attach(const struct capabilities *c, int pid, struct error *error)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof attr,
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .disabled = 1,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0) {
+		close(fd);
+		return ERR_NONE;
+	}
+	if (errno == ESRCH)
+		return error_set(error, ERR_NOT_FOUND, "process %d does not exist", pid);
+	if ((errno == EACCES || errno == EPERM) && c->perf.file_caps == 0)
+		return error_set(
+			error, ERR_IO,
+			"process %d may not be traced by this user: run as its owner or root, "
+			"or give perf CAP_PERFMON and CAP_SYS_PTRACE",
+			pid);
+	return ERR_NONE; /* perf will say it */
+}

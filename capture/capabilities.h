@@ -86,4 +86,9 @@ bool capabilities_may_trace_kernel(const struct capabilities *c);
 /* Bytes that perf may lock for its buffers in all; UINT64_MAX = any. */
 uint64_t capabilities_lockable_bytes(const struct capabilities *c);
 
+/* Whether the kernel lets us trace that process; asked with an event that counts nothing. A
+ * perf with capabilities of its own may do more than we: then it is left to perf. */
+MUST_CHECK enum err capabilities_may_attach(const struct capabilities *c, int pid,
+					    struct error *error);
+
 #endif

@@ -4,15 +4,35 @@ libcapture_a_SOURCES = \
   capture/capabilities.c capture/capabilities.h \
   capture/check.c capture/check.h \
   capture/child.c capture/child.h \
+  capture/clock.c capture/clock.h \
+  capture/collect.c capture/collect.h \
   capture/options.c capture/options.h \
-  capture/perf_argv.c capture/perf_argv.h
+  capture/output.c capture/output.h \
+  capture/perf_argv.c capture/perf_argv.h \
+  capture/perf_file.c capture/perf_file.h \
+  capture/recorder.c capture/recorder.h \
+  capture/redact.c capture/redact.h \
+  capture/session.c capture/session.h \
+  capture/symbol.c capture/symbol.h \
+  capture/tracee.c capture/tracee.h \
+  capture/trigger.c capture/trigger.h
 libcapture_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 
-CAPTURE_LIBS = libcapture.a $(COMMON_LIBS)
+CAPTURE_LIBS = libcapture.a $(SYMBOLIZE_LIBS)
+
+# For traced programs: no dependency on anything here.
+lib_LIBRARIES = libpt-capture.a
+libpt_capture_a_SOURCES = capture/lib/pt-capture.c capture/lib/pt-capture.h
+include_HEADERS += capture/lib/pt-capture.h
 
 bin_PROGRAMS += pt-capture
 pt_capture_SOURCES = capture/main.c
 pt_capture_LDADD = $(CAPTURE_LIBS)
+
+# What the tests trace, and with what.
+noinst_PROGRAMS += capture/tests/fake_perf
+capture_tests_fake_perf_SOURCES = capture/tests/fake_perf.c
+capture_tests_fake_perf_LDADD = $(COMMON_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += capture/tests/options_test capture/tests/capabilities_test \
@@ -30,3 +50,6 @@ capture_tests_check_test_SOURCES = capture/tests/check_test.c
 capture_tests_check_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_check_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 endif
+
+check_SCRIPTS += capture/tests/pt_capture.test
+EXTRA_DIST += capture/tests/pt_capture.test

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize/minidebug.h"
-
 /* Memory that belongs to no file, as the kernel and runtimes name it. */
 static bool path_is_anonymous(const char *path)
 {
@@ -48,11 +46,13 @@ static bool module_keep_error(struct module_entry *m, const char *message, struc
 	return true;
 }
 
-enum err module_init(struct module_entry *m, const struct module_request *request,
-		     struct intern *strings)
+enum err module_open(struct module_entry *m, const struct module_request *request,
+		     const struct search *search, struct intern *strings)
 {
+	struct search_result found;
 	size_t length;
 	const char *base = module_basename(request->path, &length);
+	enum err err = ERR_NONE;
 
 	m->trouble = "";
 	m->pub.kernel = request->kernel;
@@ -64,17 +64,7 @@ enum err module_init(struct module_entry *m, const struct module_request *reques
 	if (!intern_string(strings, request->path, &m->pub.path) ||
 	    !intern_bytes(strings, base, length, &m->pub.basename))
 		return ERR_NOMEM;
-	return ERR_NONE;
-}
 
-enum err module_open(struct module_entry *m, const struct module_request *request,
-		     const struct search *search, struct intern *strings)
-{
-	struct search_result found;
-	enum err err = module_init(m, request, strings);
-
-	if (err != ERR_NONE)
-		return err;
 	err = search_code(search, request, &found);
 	if (err != ERR_NONE)
 		return err;
@@ -110,13 +100,10 @@ void module_done(struct module_entry *m)
 	got_done(&m->got);
 	eh_frame_done(&m->eh_frame);
 	free(m->func_ids);
-	free(m->names_text);
 	map64_done(&m->gap_funcs);
 	inline_table_free(m->inlines);
 	map64_done(&m->inline_ids);
-	object_free(m->image);
 	object_free(m->debug);
-	object_free(m->mini);
 	object_free(m->code);
 }
 
@@ -142,18 +129,15 @@ bool module_load_debug(struct module_entry *m, const struct search *search, stru
 bool module_load_symbols(struct module_entry *m, const struct search *search,
 			 struct intern *strings)
 {
-	const struct object *code = m->image ? m->image : m->code;
-
 	if (m->symbols_loaded)
 		return true;
-	if (code) {
+	if (m->code) {
 		struct symtab table = {0};
 		/* A file with a symbol table of its own gains nothing from another. */
-		bool whole = m->image || object_find_section(code, ".symtab");
+		bool whole = object_find_section(m->code, ".symtab") != NULL;
 
 		if ((!whole && !module_load_debug(m, search, strings)) ||
-		    (!whole && !m->debug && minidebug_open(code, &m->mini) == ERR_NOMEM) ||
-		    (m->mini && !symtab_add(&table, m->mini)) || !symtab_add(&table, code) ||
+		    !symtab_add(&table, m->code) ||
 		    (!whole && m->debug && !symtab_add(&table, m->debug)) ||
 		    !symtab_finish(&table)) {
 			symtab_done(&table);
@@ -166,7 +150,6 @@ bool module_load_symbols(struct module_entry *m, const struct search *search,
 			return false;
 		}
 		m->symtab = table;
-		m->names_of_image = m->image != NULL;
 	}
 	m->symbols_loaded = true;
 	return true;
@@ -212,19 +195,17 @@ bool module_load_inlines(struct module_entry *m, const struct search *search,
 {
 	if (m->inlines_loaded)
 		return true;
-	const struct object *code = m->image ? m->image : m->code;
-
-	if (code) {
-		str_id path = m->image ? m->image_file : m->pub.file;
+	if (m->code) {
+		str_id path = m->pub.file;
 		enum err err = ERR_NOT_FOUND;
 
-		if (!m->image && !object_has_dwarf(code)) {
+		if (!object_has_dwarf(m->code)) {
 			if (!module_load_debug(m, search, strings))
 				return false;
 			path = m->pub.debug_file;
 		}
 		if (path.v)
-			err = inline_table_new(intern_text(strings, path), code, &m->inlines);
+			err = inline_table_new(intern_text(strings, path), m->code, &m->inlines);
 		if (err == ERR_NOMEM)
 			return false;
 	}

@@ -68,9 +68,12 @@ static struct record *record_begin(uint32_t type, uint16_t misc)
 
 static void put_bytes(struct container *c, const void *bytes, size_t count)
 {
-	if (fwrite(bytes, 1, count, c->file) != count)
+	if (!vec_reserve(&c->data, c->data.count + count)) {
 		c->failed = true;
-	c->data_bytes += count;
+		return;
+	}
+	memcpy(c->data.items + c->data.count, bytes, count);
+	c->data.count += count;
 }
 
 static void set_size(struct record *r)
@@ -326,7 +329,7 @@ void container_auxtrace(struct container *c, uint32_t ring, int32_t tid, uint64_
 {
 	struct record *r = record_begin(RECORD_AUXTRACE, 0);
 	size_t padded = (count + 7) & ~(size_t)7;
-	struct aux_place entry = {c->data_at + c->data_bytes, 0};
+	struct aux_place entry = {c->data.count, 0};
 
 	add64(r, padded);
 	add64(r, offset);

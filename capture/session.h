@@ -1,0 +1,64 @@
+/* One recording: perf and (run) the program, from start to the end of perf.
+ *
+ *     hold the program -> start perf -> perf records -> release the program -> ready
+ *       -> snapshots on SIGUSR2 and at triggers -> end of the program, of the processes, of
+ *          --duration, after the last trigger or by a signal -> perf finishes its file
+ *
+ * Signals are taken from a signalfd; the caller's mask is changed by session_init() and put
+ * back by session_done(). */
+#ifndef CAPTURE_SESSION_H
+#define CAPTURE_SESSION_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "capture/collect.h"
+#include "capture/options.h"
+#include "capture/perf_argv.h"
+#include "capture/recorder.h"
+#include "capture/tracee.h"
+#include "capture/trigger.h"
+#include "common/error.h"
+
+struct session {
+	const struct capture_options *options;
+	struct collector *collector; /* looks at the processes while they live */
+	struct bundle *bundle;       /* gets the hits */
+	const char *data_path;       /* what perf writes, to see it progress */
+	const char *log_path;        /* perf's own words */
+	struct recorder recorder;
+	struct tracee tracee;
+	struct trigger *trigger; /* NULL = none (yet) */
+	bool triggers_resolved;
+	struct trigger_place trigger_places[TRIGGER_PLACES_MAX];
+	size_t trigger_place_count;
+	int signal_fd;
+	sigset_t old_mask;
+	int target_pidfds[OPTIONS_PIDS_MAX];
+	size_t target_count;
+	bool interrupted; /* by a signal to us */
+	bool ready;
+	unsigned snapshots;  /* taken by signal or trigger */
+	bool program_failed; /* the exec: 126 or 127, see program_code */
+	int program_code;
+};
+
+MUST_CHECK enum err session_init(const struct capture_options *options, struct collector *collector,
+				 struct bundle *bundle, const char *data_path, const char *log_path,
+				 struct session *session, struct error *error);
+
+/* run: start the program, held. */
+MUST_CHECK enum err session_hold_program(struct session *session, const char *path,
+					 struct error *error);
+/* attach: finds the places of the triggers and watches them, not armed yet. For run this
+ * happens while recording, as the program's files get mapped. */
+MUST_CHECK enum err session_resolve_triggers(struct session *session, pid_t pid,
+					     struct error *error);
+/* Records until perf has ended. ERR_NONE: perf ended well. */
+MUST_CHECK enum err session_record(struct session *session, const struct perf_argv *perf,
+				   struct error *error);
+/* run: waits for the end of the program; its exit code. Signals are passed on to it. */
+int session_wait_program(struct session *session);
+void session_done(struct session *session);
+
+#endif
