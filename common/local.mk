@@ -15,6 +15,9 @@ libcommon_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS) $(ZSTD_CFLA
 
 COMMON_LIBS = libcommon.a $(XXHASH_LIBS) $(JANSSON_LIBS) $(ZSTD_LIBS)
 
+# Runs a fuzz target on seeds and mutations of them.
+FUZZ_DRIVER = common/fuzz/driver.c common/fuzz/driver.h
+
 if HAVE_CRITERION
 check_PROGRAMS += common/tests/arena_test common/tests/build_id_test common/tests/bundle_test \
   common/tests/bytes_test common/tests/intern_test common/tests/tar_zst_test \

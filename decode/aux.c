@@ -346,24 +346,22 @@ static bool aux_build_full(struct aux_notes notes, const struct aux_chunk *chunk
 	for (size_t i = 0; i < count; i++) {
 		const struct aux_chunk *chunk = &chunks[i];
 		uint64_t end = aux_stream_end(buffer), off = chunk->offset + shift;
+		bool is_first = buffer->extents.count == 0;
 
 		if (chunk->bytes == 0)
 			continue;
-		if (buffer->extents.count && off < end && end - off <= AUX_PADDING_MAX &&
-		    vec_last(&buffer->extents)->bytes > end - off) {
-			vec_last(&buffer->extents)->bytes -= (size_t)(end - off);
-		} else if (buffer->extents.count && off != end) {
-			uint64_t lost = off > end ? off - end : 0;
-
-			if (off < end || off > UINT64_MAX / 2) {
-				off = end;
-				shift = end - chunk->offset;
-			}
-			if (!aux_push_cut(buffer, off, TIME_NONE, lost, LOSS_AUX_LOST))
-				return false;
-		}
-		if (off > UINT64_MAX / 2)
+		uint64_t padding = !is_first && off < end ? end - off : 0;
+		bool restarts = off > UINT64_MAX / 2 || padding > AUX_PADDING_MAX ||
+				(padding && padding >= vec_last(&buffer->extents)->bytes);
+		if (restarts) {
+			shift += end - off;
 			off = end;
+		} else if (padding) {
+			vec_last(&buffer->extents)->bytes -= (size_t)padding;
+		}
+		if (!is_first && (restarts || off > end) &&
+		    !aux_push_cut(buffer, off, TIME_NONE, off - end, LOSS_AUX_LOST))
+			return false;
 		if (!aux_push_extent(buffer, off, chunk->data, chunk->bytes))
 			return false;
 	}

@@ -21,13 +21,15 @@
 enum {
 	HEADER_BYTES = 8,
 	HEADER2_BYTES = 16,
+	OUTPUT_STEP = 1 << 16,
 	PIECE_MAX = UINT16_MAX - HEADER2_BYTES, /* zstd bytes perf puts into one COMPRESSED2 */
 };
 
 struct compressed {
 	VEC(struct compressed_chunk) chunks;
 	ZSTD_DStream *stream;
-	uint32_t file; /* that the stream belongs to */
+	VEC(uint8_t) pending; /* decompressed, not yet in a chunk: at last the start of a record */
+	uint32_t file;        /* that stream and pending belong to */
 	uint64_t in_bytes, out_bytes;
 };
 
@@ -53,6 +55,7 @@ void compressed_free(struct compressed *c)
 	for (size_t i = 0; i < c->chunks.count; i++)
 		free(c->chunks.items[i].data);
 	vec_done(&c->chunks);
+	vec_done(&c->pending);
 	ZSTD_freeDStream(c->stream);
 	free(c);
 }
@@ -77,62 +80,53 @@ uint64_t compressed2_file_bytes(const uint8_t *record, size_t available)
 	return header_size(record) == (uint16_t)padded ? all : 0;
 }
 
-/* Room for more output; false at a ceiling or when memory is short. */
-static bool output_grow(struct compressed *c, ZSTD_outBuffer *out, size_t old_tail, enum err *err)
+/* Room for more output, up to the ceilings. */
+static enum err pending_reserve(struct compressed *c)
 {
 	uint64_t limit = PERFDATA_DECOMPRESSED_FREE + c->in_bytes * PERFDATA_RATIO_MAX;
 
 	if (limit > PERFDATA_DECOMPRESSED_MAX)
 		limit = PERFDATA_DECOMPRESSED_MAX;
-	uint64_t room = limit > c->out_bytes ? limit - c->out_bytes + old_tail : 0;
-	if (out->size >= room) {
-		*err = ERR_LIMIT;
-		return false;
-	}
-	size_t size = out->size * 2 < room ? out->size * 2 : (size_t)room;
-	void *grown = realloc(out->dst, size);
-	if (!grown) {
-		*err = ERR_NOMEM;
-		return false;
-	}
-	out->dst = grown;
-	out->size = size;
-	return true;
+	if (c->out_bytes >= limit)
+		return ERR_LIMIT;
+	return vec_reserve(&c->pending, c->pending.count + OUTPUT_STEP) ? ERR_NONE : ERR_NOMEM;
 }
 
-/* Appends what in[0, bytes) decompresses to. */
-static enum err piece_decompress(struct compressed *c, const uint8_t *data, size_t bytes,
-				 ZSTD_outBuffer *out, size_t old_tail)
+/* Appends what data[0, bytes) decompresses to. */
+static enum err piece_decompress(struct compressed *c, const uint8_t *data, size_t bytes)
 {
 	ZSTD_inBuffer in = {.src = data, .size = bytes};
-	enum err err = ERR_NONE;
+	bool is_full = false;
 
 	/* A full output buffer may mean that the stream holds back more. */
-	while (in.pos < in.size || out->pos == out->size) {
-		if (out->pos == out->size && !output_grow(c, out, old_tail, &err))
-			return err;
-		size_t in_before = in.pos, out_before = out->pos;
-		size_t rc = ZSTD_decompressStream(c->stream, out, &in);
+	while (in.pos < in.size || is_full) {
+		enum err err = pending_reserve(c);
 
-		if (ZSTD_isError(rc))
+		if (err != ERR_NONE)
+			return err;
+		ZSTD_outBuffer out = {.dst = c->pending.items + c->pending.count,
+				      .size = c->pending.capacity - c->pending.count};
+		size_t in_before = in.pos;
+		size_t rc = ZSTD_decompressStream(c->stream, &out, &in);
+
+		c->pending.count += out.pos;
+		c->out_bytes += out.pos;
+		is_full = out.pos == out.size;
+		if (ZSTD_isError(rc) || (in.pos == in_before && out.pos == 0 && in.pos < in.size))
 			return ERR_FORMAT;
-		if (in.pos == in_before && out->pos == out_before)
-			return in.pos < in.size ? ERR_FORMAT : ERR_NONE;
 	}
 	return ERR_NONE;
 }
 
-static enum err record_decompress(struct compressed *c, const uint8_t *record, size_t bytes,
-				  ZSTD_outBuffer *out, size_t old_tail)
+static enum err record_decompress(struct compressed *c, const uint8_t *record, size_t bytes)
 {
 	if (load_le(record, 4) == RECORD_COMPRESSED)
-		return piece_decompress(c, record + HEADER_BYTES, bytes - HEADER_BYTES, out,
-					old_tail);
+		return piece_decompress(c, record + HEADER_BYTES, bytes - HEADER_BYTES);
 
 	struct bytes b = bytes_of(record + HEADER2_BYTES, load_le(record + HEADER_BYTES, 8));
 	for (;;) {
 		size_t piece = bytes_left(&b) < PIECE_MAX ? bytes_left(&b) : PIECE_MAX;
-		enum err err = piece_decompress(c, bytes_take(&b, piece), piece, out, old_tail);
+		enum err err = piece_decompress(c, bytes_take(&b, piece), piece);
 
 		if (err != ERR_NONE || bytes_left(&b) == 0)
 			return err;
@@ -142,50 +136,44 @@ static enum err record_decompress(struct compressed *c, const uint8_t *record, s
 	}
 }
 
-/* Splits the chunk behind its last complete record. */
-static void chunk_split(struct compressed_chunk *chunk, size_t bytes)
+/* How far complete records reach. False: a size that cannot be; nothing behind it can be
+ * found any more. */
+static bool records_end(const uint8_t *data, size_t bytes, size_t *end)
 {
-	size_t at = 0;
+	size_t at = 0, size = HEADER_BYTES;
 
-	while (bytes - at >= HEADER_BYTES) {
-		size_t size = header_size(chunk->data + at);
-
-		if (size < HEADER_BYTES) {
-			/* Nothing behind it can be found any more. */
-			chunk->result = ERR_FORMAT;
-			bytes = at;
-			break;
-		}
-		if (size > bytes - at)
+	while (size >= HEADER_BYTES && bytes - at >= HEADER_BYTES) {
+		size = header_size(data + at);
+		if (size < HEADER_BYTES || size > bytes - at)
 			break;
 		at += size;
 	}
-	chunk->bytes = at;
-	chunk->tail_bytes = bytes - at;
+	*end = at;
+	return size >= HEADER_BYTES;
 }
 
-/* Decompresses the next record, behind what `before` (NULL: nothing) left over. */
-static enum err chunk_fill(struct compressed *c, const struct compressed_chunk *before,
-			   const uint8_t *record, size_t bytes, struct compressed_chunk *chunk)
+/* Decompresses a record and moves what is complete then into its chunk. */
+static enum err chunk_fill(struct compressed *c, const uint8_t *record, size_t bytes,
+			   struct compressed_chunk *chunk)
 {
-	size_t tail = before ? before->tail_bytes : 0;
-	ZSTD_outBuffer out = {.size = tail + 4 * bytes + HEADER_BYTES, .pos = tail};
+	size_t end = 0;
 
-	out.dst = malloc(out.size);
-	if (!out.dst)
-		return ERR_NOMEM;
-	if (tail > 0)
-		memcpy(out.dst, before->data + before->bytes, tail);
 	c->in_bytes += bytes;
-	chunk->result = record_decompress(c, record, bytes, &out, tail);
-	if (chunk->result == ERR_NOMEM) {
-		free(out.dst);
+	chunk->result = record_decompress(c, record, bytes);
+	if (chunk->result == ERR_NOMEM)
 		return ERR_NOMEM;
+	if (!records_end(c->pending.items, c->pending.count, &end))
+		chunk->result = ERR_FORMAT;
+	if (end > 0) {
+		chunk->data = malloc(end);
+		if (!chunk->data)
+			return ERR_NOMEM;
+		memcpy(chunk->data, c->pending.items, end);
+		chunk->bytes = end;
+		c->pending.count -= end;
+		memmove(c->pending.items, c->pending.items + end, c->pending.count);
 	}
-	c->out_bytes += out.pos - tail;
-	void *shrunk = out.pos > 0 ? realloc(out.dst, out.pos) : NULL;
-	chunk->data = shrunk ? shrunk : out.dst;
-	chunk_split(chunk, out.pos);
+	chunk->tail_bytes = chunk->result == ERR_NONE ? c->pending.count : 0;
 	return ERR_NONE;
 }
 
@@ -194,20 +182,18 @@ enum err compressed_get(struct compressed *c, size_t n, uint32_t file, const uin
 {
 	if (n >= c->chunks.count) {
 		struct compressed_chunk next = {0};
-		const struct compressed_chunk *before = NULL;
 
 		if (!vec_reserve(&c->chunks, c->chunks.count + 1))
 			return ERR_NOMEM;
 		if (file != c->file) {
 			ZSTD_DCtx_reset(c->stream, ZSTD_reset_session_only);
+			c->pending.count = 0;
 			c->file = file;
 		} else if (c->chunks.count > 0) {
-			before = vec_last(&c->chunks);
+			next.result = vec_last(&c->chunks)->result;
 		}
-		if (before && before->result != ERR_NONE) {
-			next.result = before->result;
-		} else {
-			enum err err = chunk_fill(c, before, record, bytes, &next);
+		if (next.result == ERR_NONE) {
+			enum err err = chunk_fill(c, record, bytes, &next);
 
 			if (err != ERR_NONE)
 				return err;

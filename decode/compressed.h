@@ -15,11 +15,12 @@
 
 struct compressed;
 
-/* What one COMPRESSED record holds, with what the one before it left over. */
+/* The complete records that one COMPRESSED record brings, the first of which may have begun
+ * in those before it. */
 struct compressed_chunk {
 	uint8_t *data;
-	size_t bytes;      /* complete records */
-	size_t tail_bytes; /* behind them: the start of a record that goes on in the next chunk */
+	size_t bytes;
+	size_t tail_bytes; /* of a record that goes on in the next chunk */
 	/* ERR_FORMAT: the stream breaks off here, ERR_LIMIT: a ceiling. Later records of the
 	 * same file have the same result and no data. */
 	enum err result;

@@ -131,8 +131,12 @@ static bool dump_sample(const struct dump *d, const struct record *r)
 	const struct perfdata_event *event = &d->p->events.items[r->event];
 	if (!record_sample(r, event, &s))
 		return false;
-	putc(' ', out);
-	put_string(out, event->name);
+	if (event->name[0] != '\0') {
+		putc(' ', out);
+		put_string(out, event->name);
+	} else {
+		fprintf(out, " event %" PRId32, r->event);
+	}
 	if (s.ip)
 		fprintf(out, " ip %" PRIx64, s.ip);
 	if (s.addr)
@@ -481,7 +485,7 @@ static void dump_header(const struct dump *d)
 		const char *pmu = perfdata_pmu_name(d->p, event->type);
 
 		fprintf(d->out, "# event %zu: ", i);
-		put_string(d->out, event->name);
+		put_string(d->out, event->name[0] != '\0' ? event->name : "(no name)");
 		fprintf(d->out, " type %" PRIu32, event->type);
 		if (pmu) {
 			fputs(" (", d->out);

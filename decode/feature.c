@@ -1,5 +1,5 @@
-/* See feature.h. Each reader takes its section through a bounds-checked window. Lists are
- * appended to, so that a series of files adds up; a string is kept from the first file. */
+/* See feature.h. Each reader takes its section through a bounds-checked window. What may
+ * differ between the files of a series is added up, the rest is taken from the first. */
 #include "decode/feature.h"
 
 #include <linux/perf_event.h>
@@ -83,15 +83,16 @@ static enum err read_command_line(struct perfdata *p, struct bytes *b)
 
 static enum err read_pmus(struct perfdata *p, struct bytes *b)
 {
+	bool is_first = p->info.pmus.count == 0;
 	uint32_t count = bytes_u32(b);
 	enum err err = ERR_NONE;
 
-	if (count > PERFDATA_LIST_MAX)
+	if (count > PERFDATA_PMUS_MAX)
 		b->failed = true;
-	for (uint32_t i = 0; i < count && !b->failed; i++) {
+	for (uint32_t i = 0; i < count && !b->failed && is_first; i++) {
 		struct perfdata_pmu pmu = {.type = bytes_u32(b), .name = string_take(p, b, &err)};
 
-		if (pmu.name && !perfdata_pmu_name(p, pmu.type) && !vec_push(&p->info.pmus, pmu))
+		if (pmu.name && !vec_push(&p->info.pmus, pmu))
 			err = ERR_NOMEM;
 		if (err != ERR_NONE)
 			return err;

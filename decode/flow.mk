@@ -1,7 +1,14 @@
 # The PT stream: packets, instructions, code graph, flow.
 libdecode_a_SOURCES += \
+  decode/dump_edges.c decode/dump_edges.h \
+  decode/dump_packets.c decode/dump_packets.h \
+  decode/flow.c decode/flow_context.c decode/flow_packet.c decode/flow_resume.c \
+  decode/flow_state.h \
+  decode/flow_time.c decode/flow_time.h \
+  decode/graph.c \
   decode/insn.c decode/insn.h \
-  decode/packet.c decode/packet.h
+  decode/packet.c decode/packet.h \
+  decode/piece.c decode/piece.h
 
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/insn_test decode/tests/packet_test

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "decode/insn.h"
 #include "decode/sideband.h"
 #include "symbolize/symbolize.h"
 
@@ -38,7 +39,7 @@ enum node_kind {
 	NODE_CALL_INDIRECT, /* TIP; succ[1] = last target, succ[0] = return point */
 	NODE_JUMP_INDIRECT, /* TIP; succ[1] = last target */
 	NODE_RETURN,        /* TNT bit (compressed) or TIP */
-	NODE_SYSCALL,       /* SYSCALL, SYSENTER, INT n, INT3, INTO, VMCALL: succ[0] = after it */
+	NODE_SYSCALL,       /* SYSCALL, SYSENTER, INT n, INT3, INTO: succ[0] = after it */
 	NODE_SYSRET,        /* SYSRET, SYSEXIT, IRET, UIRET, far RET, VMLAUNCH/VMRESUME */
 	NODE_FAR,           /* far call/jump */
 	NODE_THROUGH,       /* ends without a branch (length limit, XBEGIN, PTWRITE, page of other
@@ -49,7 +50,7 @@ enum node_kind {
 
 enum {
 	NODE_INTO_FUNCTION = 1, /* ip is the first byte of its function */
-	NODE_TAIL_JUMP = 2,     /* NODE_JUMP that leaves the function */
+	NODE_TAIL_JUMP = 2,     /* NODE_JUMP or NODE_COND whose target is in another function */
 	NODE_CALL_NEXT = 4,     /* call to the next instruction: get-pc, no call */
 	NODE_INLINE_CHANGES = 8,/* the inline chain changes between ip and branch_ip */
 	NODE_PTWRITE = 16,      /* ends after a PTWRITE */
@@ -60,14 +61,13 @@ enum {
 
 struct node {
 	_Atomic uint32_t succ[2];
+	uint64_t ip;
 	uint32_t func;         /* func_id.v of ip; 0 = unknown */
 	uint32_t start_inline; /* inline_id.v at ip */
 	uint32_t end_inline;   /* inline_id.v at branch_ip */
 	uint16_t insn_count;
 	uint8_t kind;          /* enum node_kind */
 	uint8_t flags;         /* NODE_* */
-	uint32_t indirect_count_hint; /* free for the walker's use */
-	uint32_t reserved;
 };
 _Static_assert(sizeof(struct node) == 32, "two nodes a cache line");
 
@@ -77,6 +77,8 @@ struct node_cold {
 	uint64_t vaddr;       /* of ip in its module */
 	space_id space;
 	module_id module;     /* 0 = outside every mapping */
+	uint8_t mode;         /* enum insn_mode */
+	uint8_t branch;       /* enum insn_kind of the instruction at branch_ip */
 };
 
 struct graph;
@@ -93,6 +95,9 @@ void graph_free(struct graph *g);
 /* The node at ip in a space; discovers it if new. Kernel ips are looked up in SPACE_KERNEL
  * whatever the space. 0 only when memory is short or at the ceiling of node ids. */
 node_id graph_node(struct graph *g, space_id space, uint64_t ip);
+/* The same for code of either mode. time_ns: JIT code is read as of then. */
+node_id graph_node_at(struct graph *g, space_id space, enum insn_mode mode, uint64_t ip,
+		      uint64_t time_ns);
 /* The node at a successor slot (0 or 1) of a direct kind, discovered on first use. */
 node_id graph_successor(struct graph *g, node_id node, int slot);
 

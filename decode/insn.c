@@ -49,8 +49,19 @@ static const char map_0f[] = "MMMMx.....x.xM.B"
 			     "MMMMMMMMMMMMMMMM"
 			     "MMMMMMMMMMMMMMMM";
 
-enum { MAP_ONE, MAP_0F, MAP_0F38, MAP_0F3A, MAP_APX, MAP_5, MAP_6, MAP_7, MAP_XOP_8, MAP_XOP_9,
-       MAP_XOP_A };
+enum {
+	MAP_ONE,
+	MAP_0F,
+	MAP_0F38,
+	MAP_0F3A,
+	MAP_APX,
+	MAP_5,
+	MAP_6,
+	MAP_7,
+	MAP_XOP_8,
+	MAP_XOP_9,
+	MAP_XOP_A
+};
 
 enum encoding { LEGACY, REX2, VEX, EVEX, XOP };
 
@@ -208,10 +219,25 @@ static bool decode_opcode(struct decoding *d)
 static char one_byte_64(uint8_t opcode)
 {
 	switch (opcode) {
-	case 0x06: case 0x07: case 0x0e: case 0x16: case 0x17: case 0x1e: case 0x1f:
-	case 0x27: case 0x2f: case 0x37: case 0x3f: case 0x60: case 0x61: case 0x82:
-	case 0x9a: case 0xce: case 0xd4: case 0xd6: case 0xea:
-		return 'x';
+	case 0x06:
+	case 0x07:
+	case 0x0e:
+	case 0x16:
+	case 0x17:
+	case 0x1e:
+	case 0x1f:
+	case 0x27:
+	case 0x2f:
+	case 0x37:
+	case 0x3f:
+	case 0x60:
+	case 0x61:
+	case 0x82:
+	case 0x9a:
+	case 0xce:
+	case 0xd4:
+	case 0xd6:
+	case 0xea: return 'x';
 	}
 	return map_one[opcode];
 }
@@ -240,13 +266,20 @@ static char operand_form(const struct decoding *d)
 		if (d->encoding == VEX && d->opcode == 0x77)
 			return '.';
 		return has_imm8_in_0f(d->opcode) ? 'B' : 'M';
-	case MAP_0F3A: case MAP_XOP_8: return 'B';
+	case MAP_0F3A:
+	case MAP_XOP_8: return 'B';
 	case MAP_APX:
 		/* Promoted legacy instructions keep their immediates. */
 		switch (d->opcode) {
-		case 0x24: case 0x2c: case 0x6b: case 0x80: case 0x83: case 0xc0: case 0xc1:
-			return 'B';
-		case 0x69: case 0x81: return 'Z';
+		case 0x24:
+		case 0x2c:
+		case 0x6b:
+		case 0x80:
+		case 0x83:
+		case 0xc0:
+		case 0xc1: return 'B';
+		case 0x69:
+		case 0x81: return 'Z';
 		case 0xf6: return 'g';
 		case 0xf7: return 'G';
 		}
@@ -306,9 +339,12 @@ static size_t immediate_bytes(const struct decoding *d, char form)
 	size_t address = d->mode == INSN_64 ? 8 : 4;
 
 	switch (form) {
-	case 'b': case 'B': return 1;
-	case 'w': case 's': return 2;
-	case 'z': case 'Z': return z;
+	case 'b':
+	case 'B': return 1;
+	case 'w':
+	case 's': return 2;
+	case 'z':
+	case 'Z': return z;
 	case 'v': return d->wide ? 8 : z;
 	case 'i': return 4;
 	case 'e': return 3;
@@ -328,13 +364,16 @@ static uint8_t kind_in_0f(const struct decoding *d)
 	uint8_t reg = d->modrm >> 3 & 7;
 
 	switch (d->opcode) {
-	case 0x05: case 0x34: return INSN_SYSCALL;
-	case 0x07: case 0x35: return INSN_SYSRET;
+	case 0x05:
+	case 0x34: return INSN_SYSCALL;
+	case 0x07:
+	case 0x35: return INSN_SYSRET;
 	case 0xae: return d->repeat && reg == 4 ? INSN_PTWRITE : INSN_OTHER;
 	case 0x01:
 		switch (d->modrm) {
 		case 0xc1: return INSN_VMCALL;
-		case 0xc2: case 0xc3: return INSN_VMENTRY;
+		case 0xc2:
+		case 0xc3: return INSN_VMENTRY;
 		case 0xca:
 			if (d->mode == INSN_64 && d->repeat)
 				return INSN_SYSRET;
@@ -361,15 +400,24 @@ static uint8_t kind_in_one(const struct decoding *d)
 	switch (d->opcode) {
 	case 0x9a: return INSN_FAR_CALL;
 	case 0xa1: return d->encoding == REX2 ? INSN_JUMP_INDIRECT : INSN_OTHER;
-	case 0xc2: case 0xc3: return INSN_RETURN;
+	case 0xc2:
+	case 0xc3: return INSN_RETURN;
 	case 0xc6: return d->modrm == 0xf8 ? INSN_XABORT : INSN_OTHER;
 	case 0xc7: return d->modrm == 0xf8 ? INSN_XBEGIN : INSN_OTHER;
-	case 0xca: case 0xcb: return INSN_FAR_RETURN;
-	case 0xcc: case 0xcd: case 0xce: case 0xf1: return INSN_INT;
+	case 0xca:
+	case 0xcb: return INSN_FAR_RETURN;
+	case 0xcc:
+	case 0xcd:
+	case 0xce:
+	case 0xf1: return INSN_INT;
 	case 0xcf: return INSN_IRET;
-	case 0xe0: case 0xe1: case 0xe2: case 0xe3: return INSN_COND;
+	case 0xe0:
+	case 0xe1:
+	case 0xe2:
+	case 0xe3: return INSN_COND;
 	case 0xe8: return INSN_CALL;
-	case 0xe9: case 0xeb: return INSN_JUMP;
+	case 0xe9:
+	case 0xeb: return INSN_JUMP;
 	case 0xea: return INSN_FAR_JUMP;
 	case 0xff: return group_ff[d->modrm >> 3 & 7];
 	}
@@ -392,9 +440,7 @@ static int32_t load_relative(const uint8_t *p, size_t bytes)
 
 	switch (bytes) {
 	case 1: return (int8_t)*p;
-	case 2:
-		memcpy(&word, p, 2);
-		return word;
+	case 2: memcpy(&word, p, 2); return word;
 	}
 	memcpy(&dword, p, 4);
 	return dword;
@@ -424,7 +470,10 @@ bool insn_decode(const uint8_t *bytes, size_t count, enum insn_mode mode, struct
 		.operand = (uint8_t)d.modrm_at,
 	};
 	switch (result->kind) {
-	case INSN_COND: case INSN_JUMP: case INSN_CALL: case INSN_XBEGIN:
+	case INSN_COND:
+	case INSN_JUMP:
+	case INSN_CALL:
+	case INSN_XBEGIN:
 		result->relative = load_relative(bytes + d.at, immediate);
 		result->truncates_ip = mode == INSN_32 && d.size_16;
 	}

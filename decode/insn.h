@@ -17,22 +17,22 @@
 
 enum insn_kind {
 	INSN_OTHER,
-	INSN_COND,          /* Jcc, LOOPcc, JrCXZ */
+	INSN_COND, /* Jcc, LOOPcc, JrCXZ */
 	INSN_JUMP,
 	INSN_JUMP_INDIRECT, /* JMPABS too: the trace gives its target */
 	INSN_CALL,
 	INSN_CALL_INDIRECT,
-	INSN_RETURN,        /* near */
-	INSN_SYSCALL,       /* SYSCALL, SYSENTER */
-	INSN_INT,           /* INT n, INT1, INT3, INTO */
-	INSN_SYSRET,        /* SYSRET, SYSEXIT, ERETU */
-	INSN_IRET,          /* IRET, UIRET, ERETS */
+	INSN_RETURN,  /* near */
+	INSN_SYSCALL, /* SYSCALL, SYSENTER */
+	INSN_INT,     /* INT n, INT1, INT3, INTO */
+	INSN_SYSRET,  /* SYSRET, SYSEXIT, ERETU */
+	INSN_IRET,    /* IRET, UIRET, ERETS */
 	INSN_FAR_CALL,
 	INSN_FAR_JUMP,
 	INSN_FAR_RETURN,
 	INSN_VMCALL,
-	INSN_VMENTRY,       /* VMLAUNCH, VMRESUME */
-	INSN_XBEGIN,        /* `relative` is the fallback */
+	INSN_VMENTRY, /* VMLAUNCH, VMRESUME */
+	INSN_XBEGIN,  /* `relative` is the fallback */
 	INSN_XEND,
 	INSN_XABORT,
 	INSN_PTWRITE,
@@ -42,10 +42,10 @@ enum insn_mode { INSN_64, INSN_32 };
 
 struct insn {
 	uint8_t length;
-	uint8_t kind;         /* enum insn_kind */
-	bool truncates_ip;    /* target is cut to 16 bits (operand size 16 in 32-bit mode) */
-	int32_t relative;     /* to the end, of a direct branch or XBEGIN */
-	uint8_t operand;      /* offset of the ModRM byte; 0 = none. For FF /2, /4 call typing */
+	uint8_t kind;      /* enum insn_kind */
+	bool truncates_ip; /* target is cut to 16 bits (operand size 16 in 32-bit mode) */
+	int32_t relative;  /* to the end, of a direct branch or XBEGIN */
+	uint8_t operand;   /* offset of the ModRM byte; 0 = none. For FF /2, /4 call typing */
 };
 
 /* False when the bytes are no instruction; INSN_MAX_BYTES of them always suffice, fewer may

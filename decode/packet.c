@@ -163,12 +163,10 @@ static int decode_extended(struct packet *p, const uint8_t *bytes, size_t count)
 	case 0xf3: return fixed(p, PACKET_OVF, bytes, count, 2, 0);
 	case 0x22: return fixed(p, PACKET_PWRE, bytes, count, 2, 2);
 	case 0xa2: return fixed(p, PACKET_PWRX, bytes, count, 2, 5);
-	case 0x62: case 0xe2:
-		p->flag = bytes[1] & 0x80;
-		return fixed(p, PACKET_EXSTOP, bytes, count, 2, 0);
-	case 0x33: case 0xb3:
-		p->flag = bytes[1] & 0x80;
-		return fixed(p, PACKET_BEP, bytes, count, 2, 0);
+	case 0x62:
+	case 0xe2: p->flag = bytes[1] & 0x80; return fixed(p, PACKET_EXSTOP, bytes, count, 2, 0);
+	case 0x33:
+	case 0xb3: p->flag = bytes[1] & 0x80; return fixed(p, PACKET_BEP, bytes, count, 2, 0);
 	}
 	return decode_wide(p, bytes, count);
 }
@@ -224,9 +222,18 @@ enum packet_context packet_next_context(enum packet_context context, const struc
 	switch (p->kind) {
 	case PACKET_BBP: return p->count == 4 ? PACKET_BLOCK_4 : PACKET_BLOCK_8;
 	/* Time and power packets may stand inside a block; whatever else comes ends it. */
-	case PACKET_BIP: case PACKET_PAD: case PACKET_TSC: case PACKET_TMA: case PACKET_MTC:
-	case PACKET_CYC: case PACKET_CBR: case PACKET_MNT: case PACKET_PWRE: case PACKET_PWRX:
-	case PACKET_EXSTOP: case PACKET_FUP: return context;
+	case PACKET_BIP:
+	case PACKET_PAD:
+	case PACKET_TSC:
+	case PACKET_TMA:
+	case PACKET_MTC:
+	case PACKET_CYC:
+	case PACKET_CBR:
+	case PACKET_MNT:
+	case PACKET_PWRE:
+	case PACKET_PWRX:
+	case PACKET_EXSTOP:
+	case PACKET_FUP: return context;
 	}
 	return PACKET_NO_BLOCK;
 }
@@ -234,9 +241,10 @@ enum packet_context packet_next_context(enum packet_context context, const struc
 const char *packet_name(enum packet_kind kind)
 {
 	static const char *const names[] = {
-		"PAD", "PSB", "PSBEND", "TNT", "TIP", "TIP.PGE", "TIP.PGD", "FUP", "MODE.Exec",
-		"MODE.TSX", "PIP", "VMCS", "CBR", "TSC", "TMA", "MTC", "CYC", "OVF", "TraceStop",
-		"MNT", "PTW", "EXSTOP", "MWAIT", "PWRE", "PWRX", "BBP", "BIP", "BEP", "CFE", "EVD",
+		"PAD",       "PSB",      "PSBEND",    "TNT",  "TIP", "TIP.PGE", "TIP.PGD", "FUP",
+		"MODE.Exec", "MODE.TSX", "PIP",       "VMCS", "CBR", "TSC",     "TMA",     "MTC",
+		"CYC",       "OVF",      "TraceStop", "MNT",  "PTW", "EXSTOP",  "MWAIT",   "PWRE",
+		"PWRX",      "BBP",      "BIP",       "BEP",  "CFE", "EVD",
 	};
 	_Static_assert(sizeof names / sizeof *names == PACKET_KIND_COUNT, "a name each");
 

@@ -14,33 +14,33 @@ enum packet_kind {
 	PACKET_PAD,
 	PACKET_PSB,
 	PACKET_PSBEND,
-	PACKET_TNT,        /* payload: bits, the oldest at bit 63; count of them */
-	PACKET_TIP,        /* TIP .. FUP: count = IPBytes, payload = the bytes; see packet_ip() */
+	PACKET_TNT, /* payload: bits, the oldest at bit 63; count of them */
+	PACKET_TIP, /* TIP .. FUP: count = IPBytes, payload = the bytes; see packet_ip() */
 	PACKET_TIP_PGE,
 	PACKET_TIP_PGD,
 	PACKET_FUP,
-	PACKET_MODE_EXEC,  /* payload = address bits 16, 32 or 64; flag = interrupts enabled */
-	PACKET_MODE_TSX,   /* payload = PACKET_TSX_* */
-	PACKET_PIP,        /* payload = CR3; flag = VMX non-root */
-	PACKET_VMCS,       /* payload = VMCS pointer */
-	PACKET_CBR,        /* payload = ratio */
-	PACKET_TSC,        /* payload = the lower 56 bits */
-	PACKET_TMA,        /* payload = CTC, extra = fast counter */
-	PACKET_MTC,        /* payload = CTC bits */
-	PACKET_CYC,        /* payload = cycles since the last CYC */
+	PACKET_MODE_EXEC, /* payload = address bits 16, 32 or 64; flag = interrupts enabled */
+	PACKET_MODE_TSX,  /* payload = PACKET_TSX_* */
+	PACKET_PIP,       /* payload = CR3; flag = VMX non-root */
+	PACKET_VMCS,      /* payload = VMCS pointer */
+	PACKET_CBR,       /* payload = ratio */
+	PACKET_TSC,       /* payload = the lower 56 bits */
+	PACKET_TMA,       /* payload = CTC, extra = fast counter */
+	PACKET_MTC,       /* payload = CTC bits */
+	PACKET_CYC,       /* payload = cycles since the last CYC */
 	PACKET_OVF,
 	PACKET_TRACE_STOP,
 	PACKET_MNT,
-	PACKET_PTW,        /* count = payload bytes; flag = a FUP follows */
-	PACKET_EXSTOP,     /* flag = a FUP follows */
-	PACKET_MWAIT,      /* payload = hints, extra = extensions */
-	PACKET_PWRE,       /* payload as in the packet */
+	PACKET_PTW,    /* count = payload bytes; flag = a FUP follows */
+	PACKET_EXSTOP, /* flag = a FUP follows */
+	PACKET_MWAIT,  /* payload = hints, extra = extensions */
+	PACKET_PWRE,   /* payload as in the packet */
 	PACKET_PWRX,
-	PACKET_BBP,        /* payload = block type; count = bytes of a BIP, 4 or 8 */
-	PACKET_BIP,        /* payload = value, extra = id */
-	PACKET_BEP,        /* flag = a FUP follows */
-	PACKET_CFE,        /* payload = vector, extra = type; flag = a FUP follows */
-	PACKET_EVD,        /* payload = data, extra = type */
+	PACKET_BBP, /* payload = block type; count = bytes of a BIP, 4 or 8 */
+	PACKET_BIP, /* payload = value, extra = id */
+	PACKET_BEP, /* flag = a FUP follows */
+	PACKET_CFE, /* payload = vector, extra = type; flag = a FUP follows */
+	PACKET_EVD, /* payload = data, extra = type */
 	PACKET_KIND_COUNT
 };
 
@@ -60,7 +60,7 @@ struct packet {
 
 enum { PACKET_CUT_SHORT = 0, PACKET_BAD = -1 };
 #define PACKET_MAX_BYTES 16
-#define PSB_BYTES 16
+#define PSB_BYTES        16
 
 /* The packet's length, or PACKET_CUT_SHORT when more bytes are needed, or PACKET_BAD. */
 int packet_decode(const uint8_t *bytes, size_t count, enum packet_context context,

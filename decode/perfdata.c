@@ -138,13 +138,13 @@ static enum step file_step(const struct perfdata_file *f, struct cursor *c, stru
 static void record_resolve(const struct perfdata *p, struct record *r)
 {
 	const struct perfdata_file *f = &p->files.items[p->files.items[r->file].header_file];
-	const struct perfdata_event *first = &p->events.items[f->first_event];
 
 	r->event = -1;
 	if (r->type >= RECORD_USER_FIRST || f->event_count == 0) {
 		record_parse_id(r, NULL);
 		return;
 	}
+	const struct perfdata_event *first = &p->events.items[f->first_event];
 	r->event = (int32_t)f->first_event;
 	if (f->event_count > 1 && (r->type == RECORD_SAMPLE || first->sample_id_all)) {
 		int at = r->type == RECORD_SAMPLE ? f->id_from_start : f->id_from_end;
@@ -202,11 +202,11 @@ static enum err walk_stream_damage(struct walk *w, const struct record *r, enum 
 		.lost_bytes = r->bytes,
 	};
 
-	for (size_t i = 0; i < w->p->damage.count; i++) {
-		struct perfdata_damage *known = &w->p->damage.items[i];
+	if (w->p->damage.count > 0) {
+		struct perfdata_damage *last = vec_last(&w->p->damage);
 
-		if (known->file == damage.file && known->kind == damage.kind) {
-			known->lost_bytes += damage.lost_bytes;
+		if (last->file == damage.file && last->kind == damage.kind) {
+			last->lost_bytes += damage.lost_bytes;
 			return ERR_NONE;
 		}
 	}
@@ -222,7 +222,7 @@ static enum err walk_compressed(struct walk *w, const struct record *outer, size
 
 	if (err != ERR_NONE)
 		return error_set(w->error, err, "out of memory");
-	*tail_bytes = chunk->result == ERR_NONE ? chunk->tail_bytes : 0;
+	*tail_bytes = chunk->tail_bytes;
 	for (size_t at = 0; at < chunk->bytes;) {
 		struct record r = {.file = outer->file, .file_off = outer->file_off};
 
@@ -309,8 +309,12 @@ static enum err event_add(struct perfdata *p, struct perfdata_file *f, const uin
 {
 	struct perfdata_event event = {.name = "", .id_count = id_count};
 
-	if (f->event_count >= PERFDATA_EVENTS_MAX || id_count > PERFDATA_IDS_MAX)
-		return error_set(error, ERR_LIMIT, "%s: more than %u events or %u event ids",
+	/* No two events share ids, so the file bounds how many there are. */
+	f->id_count += id_count;
+	if (f->event_count >= PERFDATA_EVENTS_MAX || f->id_count > PERFDATA_IDS_MAX ||
+	    f->id_count > f->map.bytes / 8)
+		return error_set(error, ERR_LIMIT,
+				 "%s: more than %u events or %u event ids, or more ids than bytes",
 				 f->path, PERFDATA_EVENTS_MAX, PERFDATA_IDS_MAX);
 	if (!record_parse_attr(attr, attr_bytes, &event))
 		return error_set(error, ERR_FORMAT, "%s: event %u: attr of %zu bytes, need %d",

@@ -35,9 +35,10 @@
 /* Ceilings for what a file may claim. */
 #define PERFDATA_FILES_MAX  65536u
 #define PERFDATA_EVENTS_MAX 65536u
-#define PERFDATA_IDS_MAX    (1u << 24)
+#define PERFDATA_IDS_MAX    (1u << 22) /* per file, as events */
 #define PERFDATA_STRING_MAX (1u << 20)
 #define PERFDATA_LIST_MAX   (1u << 20)
+#define PERFDATA_PMUS_MAX   4096u
 /* Decompressed bytes that are kept: in all, and per compressed byte beyond the first 64 MiB. */
 #define PERFDATA_DECOMPRESSED_MAX  ((uint64_t)8 << 30)
 #define PERFDATA_DECOMPRESSED_FREE ((uint64_t)64 << 20)
@@ -68,7 +69,7 @@ struct perfdata_aux_index {
 };
 
 /* Header features. Strings are "" and numbers 0 when absent. With several files: of the
- * first that has it; lists are those of all files. */
+ * first that has it; build ids, BPF programs and AUX index are those of all files. */
 struct perfdata_info {
 	const char *hostname, *os_release, *perf_version, *arch, *cpu_description, *cpuid;
 	uint32_t cpus_available, cpus_online;
@@ -105,6 +106,7 @@ struct perfdata_file {
 	/* [first_event, + event_count) of perfdata.events; the first is meant by id 0, as
 	 * synthesized records have it. Parts: those of their header file. */
 	uint32_t first_event, event_count;
+	uint64_t id_count;
 };
 
 enum perfdata_damage_kind {

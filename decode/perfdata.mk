@@ -13,10 +13,21 @@ libperfdata_a_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(TRACEEVENT_CFLAGS)
 
 PERFDATA_LIBS = libperfdata.a $(COMMON_LIBS) $(ZSTD_LIBS) $(TRACEEVENT_LIBS)
 
-if HAVE_CRITERION
 PERFDATA_BUILDER = decode/tests/perfdata_builder.c decode/tests/perfdata_builder.h
-check_PROGRAMS += decode/tests/compressed_test decode/tests/perfdata_test \
-  decode/tests/record_test decode/tests/tracepoint_test
+check_PROGRAMS += decode/fuzz/perfdata_fuzz decode/fuzz/tracepoint_fuzz
+decode_fuzz_perfdata_fuzz_SOURCES = decode/fuzz/perfdata_fuzz.c $(FUZZ_DRIVER) $(PERFDATA_BUILDER)
+decode_fuzz_perfdata_fuzz_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
+decode_fuzz_perfdata_fuzz_LDADD = $(PERFDATA_LIBS)
+decode_fuzz_tracepoint_fuzz_SOURCES = decode/fuzz/tracepoint_fuzz.c $(FUZZ_DRIVER) \
+  $(PERFDATA_BUILDER)
+decode_fuzz_tracepoint_fuzz_LDADD = $(PERFDATA_LIBS)
+
+if HAVE_CRITERION
+check_PROGRAMS += decode/tests/compressed_test decode/tests/dump_records_test \
+  decode/tests/perfdata_test decode/tests/record_test decode/tests/tracepoint_test
+decode_tests_dump_records_test_SOURCES = decode/tests/dump_records_test.c $(PERFDATA_BUILDER)
+decode_tests_dump_records_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_dump_records_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)
 decode_tests_compressed_test_SOURCES = decode/tests/compressed_test.c $(PERFDATA_BUILDER)
 decode_tests_compressed_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(ZSTD_CFLAGS)
 decode_tests_compressed_test_LDADD = $(PERFDATA_LIBS) $(CRITERION_LIBS)

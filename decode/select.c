@@ -108,8 +108,10 @@ static void thread_apply(struct thread *t, const struct windows *w, const struct
 			continue;
 		bool kernel = c->kind == CALL_FRAME && g.hot[c->what].flags & NODE_KERNEL;
 		if ((c->kind == CALL_FRAME && ((s->kernel_only && !kernel) || (s->user_only && kernel))) ||
-		    !window_clip(w, &at, c))
+		    !window_clip(w, &at, c)) {
 			c->flags |= CALL_HIDDEN;
+			c->site = CALL_NONE; /* merged into no other */
+		}
 	}
 	for (size_t i = 0; i < t->calls.count; i++) {
 		uint32_t parent = t->calls.items[i].parent;

@@ -14,17 +14,8 @@
 #include <string.h>
 
 #include "common/bytes.h"
-#include "common/log.h"
-#include "common/map64.h"
-#include "decode/aux.h"
 #include "decode/perfdata.h"
-#include "decode/space.h"
-#include "decode/switches.h"
-#include "decode/task.h"
-#include "decode/trace_config.h"
-#include "decode/tracepoint.h"
-
-enum { EVENT_TYPE_TRACEPOINT = 2 }; /* PERF_TYPE_TRACEPOINT */
+#include "decode/replay.h"
 
 struct pending {
 	uint64_t time_ns, order;
@@ -36,89 +27,18 @@ struct pending {
 };
 _Static_assert(sizeof(struct pending) == 48, "one per sideband record");
 
-struct build_id {
-	uint8_t bytes[BUILD_ID_MAX];
-	uint8_t count;
-};
-
-struct ksymbol {
-	uint64_t start, bytes, from_ns, until_ns;
-	const char *name;
-};
-
 struct reader {
-	struct perfdata *file;
-	struct symbolizer *symbolizer;
-	struct sideband *s;
-	struct error *error;
+	struct replay replay;
 	VEC(struct pending) pending;
-	uint64_t latest_ns; /* of the walk so far */
-	bool has_info, has_conversion, has_switch_records;
-	struct trace_info info;
+	uint64_t latest_ns;  /* of the walk so far */
+	uint32_t other_kind; /* of an AUXTRACE_INFO that is not Intel PT's; 0 = none */
+	bool has_conversion;
 	struct record_time_conv conversion;
-	struct task_table tasks;
-	struct space_table spaces;
-	struct aux_builder aux;
-	struct switch_builder switches;
-	struct tracepoints *tracepoints;
-	int64_t sched_switch;          /* its tracepoint id if it tells the switches; -1 = no */
-	struct map64 build_id_by_path; /* str_id -> index */
-	VEC(struct build_id) build_ids;
-	struct map64 ksymbol_by_start; /* start -> index of the newest */
-	VEC(struct ksymbol) ksymbols;
 };
-
-/* The path by which the build-id table knows a file: "[kernel.kallsyms]_text" is there as
- * "[kernel.kallsyms]". */
-static size_t build_id_path_length(const char *path)
-{
-	const char *end = path[0] == '[' ? strchr(path, ']') : NULL;
-
-	return end ? (size_t)(end + 1 - path) : strlen(path);
-}
-
-static bool reader_add_build_id(struct reader *r, const struct record_build_id *record)
-{
-	struct build_id id = {.count = record->build_id_bytes};
-	str_id path;
-
-	if (record->build_id_bytes == 0 || record->build_id_bytes > BUILD_ID_MAX)
-		return true;
-	memcpy(id.bytes, record->build_id, id.count);
-	if (!intern_bytes(&r->s->names, record->path, build_id_path_length(record->path), &path))
-		return false;
-	/* the first wins: later ones are of guests or of other files of a series */
-	if (map64_get(&r->build_id_by_path, path.v) != MAP64_NONE)
-		return true;
-	return vec_push(&r->build_ids, id) &&
-	       map64_set(&r->build_id_by_path, path.v, (uint32_t)r->build_ids.count - 1);
-}
-
-static bool is_replayed(uint32_t type)
-{
-	switch (type) {
-	case RECORD_MMAP:
-	case RECORD_MMAP2:
-	case RECORD_LOST:
-	case RECORD_LOST_SAMPLES:
-	case RECORD_COMM:
-	case RECORD_FORK:
-	case RECORD_EXIT:
-	case RECORD_SAMPLE:
-	case RECORD_AUX:
-	case RECORD_ITRACE_START:
-	case RECORD_SWITCH:
-	case RECORD_SWITCH_CPU_WIDE:
-	case RECORD_NAMESPACES:
-	case RECORD_KSYMBOL:
-	case RECORD_TEXT_POKE: return true;
-	default: return false;
-	}
-}
 
 static bool reader_keep(struct reader *r, const struct record *record)
 {
-	struct sideband *s = r->s;
+	struct sideband *s = r->replay.s;
 	uint64_t time_ns = record->id.has & SAMPLE_ID_TIME ? record->id.time : 0;
 
 	if (time_ns) {
@@ -130,7 +50,7 @@ static bool reader_keep(struct reader *r, const struct record *record)
 			r->latest_ns = time_ns;
 	}
 	if (record->type == RECORD_SWITCH || record->type == RECORD_SWITCH_CPU_WIDE)
-		r->has_switch_records = true;
+		r->replay.has_switch_records = true;
 	if (record->bytes > UINT32_MAX)
 		return true;
 	struct pending p = {.time_ns = time_ns ? time_ns : r->latest_ns,
@@ -144,6 +64,16 @@ static bool reader_keep(struct reader *r, const struct record *record)
 	return vec_push(&r->pending, p);
 }
 
+static void reader_take_info(struct reader *r, const struct record_auxtrace_info *info)
+{
+	if (info->kind != AUXTRACE_INTEL_PT) {
+		r->other_kind = info->kind;
+	} else if (!r->replay.has_info) {
+		trace_info_read(info, &r->replay.info);
+		r->replay.has_info = true;
+	}
+}
+
 /* Set-up and bulk data, in file order. */
 static bool reader_take(struct reader *r, const struct record *record)
 {
@@ -154,11 +84,8 @@ static bool reader_take(struct reader *r, const struct record *record)
 
 	switch (record->type) {
 	case RECORD_AUXTRACE_INFO:
-		if (!r->has_info && record_auxtrace_info(record, &info) &&
-		    info.kind == AUXTRACE_INTEL_PT) {
-			trace_info_read(&info, &r->info);
-			r->has_info = true;
-		}
+		if (record_auxtrace_info(record, &info))
+			reader_take_info(r, &info);
 		return true;
 	case RECORD_TIME_CONV:
 		if (!r->has_conversion && record_time_conv(record, &conversion)) {
@@ -168,9 +95,11 @@ static bool reader_take(struct reader *r, const struct record *record)
 		return true;
 	case RECORD_AUXTRACE:
 		return !record_auxtrace(record, &auxtrace) || !record->payload ||
-		       aux_add_chunk(&r->aux, &auxtrace, record->payload, record->payload_bytes);
+		       aux_add_chunk(&r->replay.aux, &auxtrace, record->payload,
+				     record->payload_bytes);
 	case RECORD_HEADER_BUILD_ID:
-		return !record_build_id(record, &build_id) || reader_add_build_id(r, &build_id);
+		return !record_build_id(record, &build_id) ||
+		       replay_add_build_id(&r->replay, &build_id);
 	default: return true;
 	}
 }
@@ -178,14 +107,15 @@ static bool reader_take(struct reader *r, const struct record *record)
 static enum err reader_visit(void *context, const struct record *record, struct error *error)
 {
 	struct reader *r = context;
-	struct sideband_counts *counts = &r->s->counts;
+	struct sideband_counts *counts = &r->replay.s->counts;
 	bool ok;
 
+	(void)error;
 	counts->records++;
 	if (record->type < sizeof counts->by_type / sizeof *counts->by_type)
 		counts->by_type[record->type]++;
-	ok = is_replayed(record->type) ? reader_keep(r, record) : reader_take(r, record);
-	return ok ? ERR_NONE : error_set(error, ERR_NOMEM, "out of memory for sideband records");
+	ok = replay_wants(record->type) ? reader_keep(r, record) : reader_take(r, record);
+	return ok ? ERR_NONE : ERR_NOMEM;
 }
 
 static int pending_compare(const void *left, const void *right)
@@ -197,386 +127,15 @@ static int pending_compare(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static bool starts_with(const char *text, const char *start)
-{
-	return strncmp(text, start, strlen(start)) == 0;
-}
-
-static bool path_is_anonymous(const char *path)
-{
-	return path[0] == '\0' || strcmp(path, "//anon") == 0 || strcmp(path, "[heap]") == 0 ||
-	       starts_with(path, "[stack") || starts_with(path, "[anon") ||
-	       starts_with(path, "/dev/zero") || starts_with(path, "/anon_hugepage") ||
-	       starts_with(path, "/SYSV");
-}
-
-static bool reader_module(struct reader *r, const struct record_mmap *mmap, bool kernel,
-			  module_id *module, enum err *err)
-{
-	struct module_request request = {.path = mmap->path, .kernel = kernel};
-	str_id path;
-
-	if (mmap->build_id_bytes) {
-		request.build_id = mmap->build_id;
-		request.build_id_bytes = mmap->build_id_bytes;
-	} else {
-		if (!intern_bytes(&r->s->names, mmap->path, build_id_path_length(mmap->path),
-				  &path))
-			return false;
-		uint32_t at = map64_get(&r->build_id_by_path, path.v);
-		if (at != MAP64_NONE) {
-			request.build_id = r->build_ids.items[at].bytes;
-			request.build_id_bytes = r->build_ids.items[at].count;
-		}
-	}
-	*err = symbolizer_module(r->symbolizer, &request, module);
-	return *err == ERR_NONE;
-}
-
-static enum err reader_mmap(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	enum { PROT_EXECUTE = 4, MODE_KERNEL = 1, MODE_GUEST_KERNEL = 4, MODE_GUEST_USER = 5 };
-	unsigned mode = record->misc & RECORD_MISC_CPUMODE;
-	struct record_mmap mmap;
-	enum err err = ERR_NOMEM;
-
-	if (!record_mmap(record, &mmap) || mode == MODE_GUEST_KERNEL || mode == MODE_GUEST_USER)
-		return ERR_NONE;
-	/* data, or code that cannot be run */
-	if ((record->misc & RECORD_MISC_MMAP_DATA) || !(mmap.prot & PROT_EXECUTE))
-		return ERR_NONE;
-	bool kernel = mode == MODE_KERNEL || mmap.pid == -1;
-	struct mapping mapping = {.start = mmap.start,
-				  .end = mmap.start + mmap.length,
-				  .file_off = mmap.file_off,
-				  .from_ns = time_ns};
-	if (mapping.end < mapping.start)
-		mapping.end = UINT64_MAX;
-	if (kernel)
-		mapping.flags = MAPPING_KERNEL;
-	else if (strcmp(mmap.path, "[vdso]") == 0)
-		mapping.flags = MAPPING_VDSO;
-	else if (strcmp(mmap.path, "[uprobes]") == 0)
-		mapping.flags = MAPPING_UPROBES;
-	else if (path_is_anonymous(mmap.path))
-		mapping.flags = MAPPING_ANONYMOUS;
-	if (!reader_module(r, &mmap, kernel, &mapping.module, &err) ||
-	    !intern_string(&r->s->names, mmap.path, &mapping.path) ||
-	    !space_map(&r->spaces, mmap.pid, &mapping))
-		return err == ERR_NONE ? ERR_NOMEM : err;
-	return ERR_NONE;
-}
-
-static bool reader_fork(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_task fork;
-
-	if (!record_task(record, &fork))
-		return true;
-	if (!task_fork(&r->tasks, &fork, time_ns))
-		return false;
-	/* synthesized: who descends from whom, but the mappings have changed since */
-	bool is_live = fork.time != 0 && !(record->misc & RECORD_MISC_FORK_EXEC);
-	return !is_live || space_fork(&r->spaces, fork.parent_pid, fork.pid, time_ns);
-}
-
-static bool reader_comm(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_comm comm;
-
-	if (!record_comm(record, &comm))
-		return true;
-	return task_comm(&r->tasks, &comm, time_ns) &&
-	       (!comm.exec || comm.pid <= 0 || space_exec(&r->spaces, comm.pid, time_ns));
-}
-
-/* Where and by whom a record was written. */
-static bool reader_note(struct reader *r, const struct record *record, uint64_t time_ns,
-			struct switch_note *note)
-{
-	*note = (struct switch_note){
-		.time_ns = time_ns,
-		.stream_off = UINT64_MAX,
-		.cpu = record->id.has & SAMPLE_ID_CPU ? record->id.cpu : -1,
-	};
-	return !(record->id.has & SAMPLE_ID_TID) ||
-	       task_find(&r->tasks, record->id.pid, record->id.tid, time_ns, &note->task);
-}
-
-static bool reader_switch(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_switch change;
-	struct switch_note note;
-
-	if (!record_switch(record, &change))
-		return true;
-	if (!reader_note(r, record, time_ns, &note) ||
-	    (change.has_other &&
-	     !task_find(&r->tasks, change.other_pid, change.other_tid, time_ns, &note.other)))
-		return false;
-	note.kind = change.in ? SWITCH_IN : SWITCH_OUT;
-	note.has_other = change.has_other;
-	note.preempted = change.preempted;
-	return !(record->id.has & SAMPLE_ID_TID) || switch_add(&r->switches, note);
-}
-
-static bool reader_itrace_start(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_itrace_start start;
-	struct switch_note note;
-
-	if (!record_itrace_start(record, &start))
-		return true;
-	if (!reader_note(r, record, time_ns, &note) ||
-	    !task_find(&r->tasks, start.pid, start.tid, time_ns, &note.task))
-		return false;
-	note.kind = SWITCH_STARTS;
-	return switch_add(&r->switches, note);
-}
-
-static bool reader_aux(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_aux aux;
-	struct switch_note note;
-
-	if (!record_aux(record, &aux))
-		return true;
-	bool has_time = record->id.has & SAMPLE_ID_TIME;
-	if (!aux_add_note(&r->aux, &aux, &record->id, has_time ? time_ns : TIME_NONE) ||
-	    !reader_note(r, record, time_ns, &note))
-		return false;
-	note.kind = SWITCH_AUX;
-	if (!(aux.flags & AUX_FLAG_OVERWRITE))
-		note.stream_off = aux.offset;
-	return !(record->id.has & SAMPLE_ID_TID) || switch_add(&r->switches, note);
-}
-
-static bool reader_push_loss(struct reader *r, const struct record *record, uint64_t time_ns,
-			     uint64_t count, enum loss cause)
-{
-	struct switch_note where;
-
-	if (!reader_note(r, record, time_ns, &where))
-		return false;
-	struct sideband_loss loss = {.time_ns = time_ns,
-				     .count = count,
-				     .cpu = where.cpu,
-				     .task = where.task,
-				     .cause = (uint8_t)cause};
-	return vec_push(&r->s->losses, loss);
-}
-
-static bool reader_lost(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_lost lost;
-
-	return !record_lost(record, &lost) || lost.count == 0 ||
-	       reader_push_loss(r, record, time_ns, lost.count, LOSS_DATA_LOST);
-}
-
-/* Kernel code that appears at run time: BPF programs, trampolines. */
-static enum err reader_ksymbol(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	enum { UNREGISTER = 1 };
-	struct record_ksymbol symbol;
-
-	if (!record_ksymbol(record, &symbol) || symbol.bytes == 0)
-		return ERR_NONE;
-	if (symbol.flags & UNREGISTER) {
-		uint32_t at = map64_get(&r->ksymbol_by_start, symbol.address);
-
-		if (at != MAP64_NONE)
-			r->ksymbols.items[at].until_ns = time_ns;
-		return ERR_NONE;
-	}
-	struct ksymbol item = {.start = symbol.address,
-			       .bytes = symbol.bytes,
-			       .from_ns = time_ns,
-			       .until_ns = TIME_NONE,
-			       .name = symbol.name};
-	if (r->ksymbols.count >= MAP64_NONE || !vec_push(&r->ksymbols, item) ||
-	    !map64_set(&r->ksymbol_by_start, item.start, (uint32_t)r->ksymbols.count - 1))
-		return ERR_NOMEM;
-	/* one module for all code that only kallsyms names; there vaddr is ip */
-	struct record_mmap mmap = {.start = symbol.address,
-				   .length = symbol.bytes,
-				   .file_off = symbol.address,
-				   .path = "[kernel.kallsyms]_text"};
-	struct mapping mapping = {.start = mmap.start,
-				  .end = mmap.start + mmap.length,
-				  .file_off = mmap.file_off,
-				  .from_ns = time_ns,
-				  .flags = MAPPING_KERNEL};
-	enum err err = ERR_NOMEM;
-	if (!reader_module(r, &mmap, true, &mapping.module, &err) ||
-	    !intern_string(&r->s->names, mmap.path, &mapping.path) ||
-	    !space_map(&r->spaces, -1, &mapping))
-		return err == ERR_NONE ? ERR_NOMEM : err;
-	return ERR_NONE;
-}
-
-static bool reader_text_poke(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct record_text_poke poke;
-
-	if (!record_text_poke(record, &poke) || poke.new_bytes == 0)
-		return true;
-	struct text_poke item = {.time_ns = time_ns,
-				 .ip = poke.address,
-				 .bytes = poke.new_code,
-				 .count = poke.new_bytes};
-	return vec_push(&r->s->text_pokes, item);
-}
-
-/* sched_switch samples, in recordings that have no switch records. */
-static bool reader_sched_switch(struct reader *r, const struct record *record,
-				const struct sample *sample, uint64_t time_ns)
-{
-	uint32_t id = (uint32_t)r->sched_switch;
-	uint64_t next, state = 1;
-	struct switch_note note;
-
-	if (!tracepoints_number(r->tracepoints, id, sample->raw, sample->raw_bytes, "next_pid",
-				&next))
-		return true;
-	if (!tracepoints_number(r->tracepoints, id, sample->raw, sample->raw_bytes, "prev_state",
-				&state))
-		state = 1;
-	if (!reader_note(r, record, time_ns, &note) ||
-	    !task_find(&r->tasks, -1, (int32_t)next, time_ns, &note.other))
-		return false;
-	note.kind = SWITCH_OUT;
-	note.has_other = true;
-	note.preempted = state == 0;
-	return switch_add(&r->switches, note);
-}
-
-static bool reader_callchain(struct reader *r, const struct sample *sample, struct instant *item)
-{
-	size_t count = (size_t)sample->callchain_count;
-
-	if (!sample->callchain || count == 0 || count > UINT32_MAX)
-		return true;
-	uint64_t *chain = arena_alloc(&r->s->arena, count * sizeof *chain);
-	if (!chain)
-		return false;
-	memcpy(chain, sample->callchain, count * sizeof *chain);
-	item->callchain = chain;
-	item->callchain_count = (uint32_t)count;
-	return true;
-}
-
-static bool reader_instant(struct reader *r, const struct record *record,
-			   const struct perfdata_event *event, const struct sample *sample,
-			   uint64_t time_ns)
-{
-	enum { DETAIL_MAX = 1024 };
-	struct instant item = {.time_ns = time_ns, .ip = sample->ip};
-	const char *system = NULL, *name = NULL;
-	char detail[DETAIL_MAX] = "";
-	struct switch_note where;
-
-	if (!reader_note(r, record, time_ns, &where))
-		return false;
-	item.task = where.task;
-	item.cpu = where.cpu;
-	bool is_described =
-		event->type == EVENT_TYPE_TRACEPOINT && r->tracepoints &&
-		event->config <= UINT32_MAX &&
-		tracepoints_name(r->tracepoints, (uint32_t)event->config, &system, &name);
-	if (is_described)
-		tracepoints_format(r->tracepoints, (uint32_t)event->config, sample->raw,
-				   sample->raw_bytes, detail, sizeof detail);
-	return intern_string(&r->s->names,
-			     event->name[0] ? event->name
-			     : name         ? name
-					    : "event",
-			     &item.name) &&
-	       intern_string(&r->s->names, detail, &item.detail) &&
-	       reader_callchain(r, sample, &item) && vec_push(&r->s->instants, item);
-}
-
-static bool reader_sample(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct sample sample;
-
-	if (record->event < 0)
-		return true;
-	const struct perfdata_event *event = &r->file->events.items[record->event];
-	if (!record_sample(record, event, &sample))
-		return true;
-	if (sample.aux && sample.aux_bytes && !aux_add_sample(&r->aux, &sample, time_ns))
-		return false;
-	bool is_switch = event->type == EVENT_TYPE_TRACEPOINT && r->sched_switch >= 0 &&
-			 event->config == (uint64_t)r->sched_switch;
-	if (is_switch)
-		return reader_sched_switch(r, record, &sample, time_ns);
-	if (trace_config_is_pt(r->file, r->has_info ? &r->info : NULL, event))
-		return true;
-	return reader_instant(r, record, event, &sample, time_ns);
-}
-
-/* Records that switch nothing still tell who runs. */
-static bool reader_seen(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	struct switch_note note;
-
-	if (!(record->id.has & SAMPLE_ID_TID) || !(record->id.has & SAMPLE_ID_CPU))
-		return true;
-	/* perf's own synthesized records carry zeros there */
-	if (!(record->id.has & SAMPLE_ID_TIME) || record->id.time == 0)
-		return true;
-	if (!reader_note(r, record, time_ns, &note))
-		return false;
-	note.kind = SWITCH_SEEN;
-	return switch_add(&r->switches, note);
-}
-
-static enum err reader_replay_one(struct reader *r, const struct record *record, uint64_t time_ns)
-{
-	bool ok = true;
-
-	switch (record->type) {
-	case RECORD_SWITCH:
-	case RECORD_SWITCH_CPU_WIDE: ok = reader_switch(r, record, time_ns); break;
-	case RECORD_ITRACE_START: ok = reader_itrace_start(r, record, time_ns); break;
-	case RECORD_AUX: ok = reader_aux(r, record, time_ns); break;
-	case RECORD_SAMPLE:
-		ok = reader_seen(r, record, time_ns) && reader_sample(r, record, time_ns);
-		break;
-	case RECORD_COMM:
-		ok = reader_seen(r, record, time_ns) && reader_comm(r, record, time_ns);
-		break;
-	case RECORD_FORK:
-		ok = reader_seen(r, record, time_ns) && reader_fork(r, record, time_ns);
-		break;
-	case RECORD_EXIT: {
-		struct record_task task;
-
-		ok = reader_seen(r, record, time_ns) &&
-		     (!record_task(record, &task) || task_exit(&r->tasks, &task, time_ns));
-		break;
-	}
-	case RECORD_MMAP:
-	case RECORD_MMAP2:
-		if (!reader_seen(r, record, time_ns))
-			return ERR_NOMEM;
-		return reader_mmap(r, record, time_ns);
-	case RECORD_KSYMBOL: return reader_ksymbol(r, record, time_ns);
-	case RECORD_TEXT_POKE: ok = reader_text_poke(r, record, time_ns); break;
-	case RECORD_LOST:
-	case RECORD_LOST_SAMPLES: ok = reader_lost(r, record, time_ns); break;
-	default: break;
-	}
-	return ok ? ERR_NONE : ERR_NOMEM;
-}
-
 static enum err reader_replay(struct reader *r)
 {
+	struct perfdata *file = r->replay.file;
+	enum err err = ERR_NONE;
+
 	if (r->pending.count)
 		qsort(r->pending.items, r->pending.count, sizeof *r->pending.items,
 		      pending_compare);
-	for (size_t i = 0; i < r->pending.count; i++) {
+	for (size_t i = 0; i < r->pending.count && !err; i++) {
 		const struct pending *p = &r->pending.items[i];
 		struct record record = {.type = p->type,
 					.misc = (uint16_t)load_le(p->data + 4, 2),
@@ -586,173 +145,58 @@ static enum err reader_replay(struct reader *r)
 					.bytes = p->bytes,
 					.event = p->event};
 
-		record_parse_id(&record, p->event >= 0 ? &r->file->events.items[p->event] : NULL);
-		enum err err = reader_replay_one(r, &record, p->time_ns);
-		if (err)
-			return error_set(r->error, err, "%s while reading the sideband",
-					 error_name(err));
+		record_parse_id(&record, p->event >= 0 ? &file->events.items[p->event] : NULL);
+		err = replay_record(&r->replay, &record, p->time_ns);
 	}
-	return ERR_NONE;
-}
-
-/* Tracepoints are extra: without a readable description their samples have no details. */
-static enum err reader_open_tracepoints(struct reader *r)
-{
-	const struct perfdata_info *info = &r->file->info;
-	struct error why = {0};
-
-	r->sched_switch = -1;
-	if (!info->tracing_data)
-		return ERR_NONE;
-	enum err err = tracepoints_new(&r->tracepoints, info->tracing_data,
-				       info->tracing_data_bytes, &why);
-	if (err == ERR_NOMEM)
-		return err;
-	if (err) {
-		log_warn("tracepoints are not described: %s", why.message);
-		return ERR_NONE;
-	}
-	if (!r->has_switch_records)
-		r->sched_switch = tracepoints_find(r->tracepoints, "sched", "sched_switch");
-	return ERR_NONE;
-}
-
-/* Code of a kernel symbol, out of the BPF programs that perf saved. */
-static const uint8_t *reader_bpf_code(const struct reader *r, const struct ksymbol *symbol)
-{
-	for (size_t i = 0; i < r->file->info.bpf_programs.count; i++) {
-		const struct perfdata_bpf_program *p = &r->file->info.bpf_programs.items[i];
-		uint64_t at = 0;
-
-		for (uint32_t f = 0; p->code && f < p->function_count; f++) {
-			uint64_t length =
-				p->lengths ? load_le(p->lengths + 4 * (size_t)f, 4) : p->code_bytes;
-
-			if (length > p->code_bytes - at)
-				break;
-			if (load_le(p->addresses + 8 * (size_t)f, 8) == symbol->start &&
-			    length >= symbol->bytes)
-				return p->code + at;
-			at += length;
-		}
-	}
-	return NULL;
-}
-
-static enum err reader_add_ksymbols(struct reader *r)
-{
-	for (size_t i = 0; i < r->ksymbols.count; i++) {
-		const struct ksymbol *k = &r->ksymbols.items[i];
-		enum err err =
-			symbolizer_add_ksymbol(r->symbolizer, k->start, k->bytes, k->name,
-					       reader_bpf_code(r, k), k->from_ns, k->until_ns);
-
-		if (err)
-			return err;
-	}
-	return ERR_NONE;
-}
-
-static int task_name_compare(const void *left, const void *right)
-{
-	const struct task_name *const *a = left, *const *b = right;
-
-	if ((*a)->task.v != (*b)->task.v)
-		return (*a)->task.v < (*b)->task.v ? -1 : 1;
-	return *a < *b ? -1 : *a > *b; /* they came in time order */
-}
-
-/* Sorts task_names by (task, time). */
-static bool reader_sort_names(struct sideband *s)
-{
-	size_t count = s->task_names.count;
-	const struct task_name **order = calloc(count ? count : 1, sizeof *order);
-	struct task_name *sorted = calloc(count ? count : 1, sizeof *sorted);
-	bool ok = order && sorted;
-
-	if (ok && count) {
-		for (size_t i = 0; i < count; i++)
-			order[i] = &s->task_names.items[i];
-		qsort(order, count, sizeof *order, task_name_compare);
-		for (size_t i = 0; i < count; i++)
-			sorted[i] = *order[i];
-		memcpy(s->task_names.items, sorted, count * sizeof *sorted);
-	}
-	free(order);
-	free(sorted);
-	return ok;
-}
-
-static enum err reader_finish(struct reader *r)
-{
-	struct sideband *s = r->s;
-	enum err err;
-
-	space_finish(&r->spaces);
-	if (!reader_sort_names(s))
-		return ERR_NOMEM;
-	if (r->spaces.refused) {
-		struct sideband_loss loss = {
-			.count = r->spaces.refused, .cpu = -1, .cause = LOSS_INTERNAL_LIMIT};
-
-		if (!vec_push(&s->losses, loss))
-			return ERR_NOMEM;
-	}
-	r->aux.is_snapshot |= s->config.snapshot;
-	err = aux_finish(&r->aux, s);
-	if (!err)
-		err = switch_finish(&r->switches, s);
-	if (!err)
-		err = reader_add_ksymbols(r);
-	s->config.snapshot |= r->aux.is_snapshot;
-	s->has_switches = r->has_switch_records || r->sched_switch >= 0;
-	s->counts.unknown_records = r->file->unknown_records;
-	s->counts.skipped_bytes = r->file->unknown_bytes;
 	return err;
 }
 
-static enum err reader_run(struct reader *r)
+static const char *trace_kind_name(uint32_t kind)
 {
-	enum err err;
+	static const char *const names[] = {"an unknown",      "an Intel PT", "an Intel BTS",
+					    "a CoreSight ETM", "an Arm SPE",  "an s390 CPU-MF",
+					    "a HiSilicon PTT"};
 
-	if (!task_table_init(&r->tasks, r->s) || !space_table_init(&r->spaces, r->s))
-		return ERR_NOMEM;
-	for (size_t i = 0; i < r->file->info.build_ids.count; i++)
-		if (!reader_add_build_id(r, &r->file->info.build_ids.items[i]))
-			return ERR_NOMEM;
-	err = perfdata_walk(r->file, reader_visit, r, r->error);
-	if (err)
-		return err;
-	err = trace_config_read(r->file, r->has_info ? &r->info : NULL,
-				r->has_conversion ? &r->conversion : NULL, r->s);
+	return names[kind < sizeof names / sizeof *names ? kind : 0];
+}
+
+static enum err reader_run(struct reader *r, struct error *error)
+{
+	struct replay *replay = &r->replay;
+	struct perfdata *file = replay->file;
+	enum err err = perfdata_walk(file, reader_visit, r, error);
+
+	if (!err && r->other_kind && !replay->has_info)
+		return error_set(error, ERR_UNSUPPORTED,
+				 "%s holds %s trace (kind %u), not Intel PT",
+				 file->files.count ? file->files.items[0].path : "the recording",
+				 trace_kind_name(r->other_kind), r->other_kind);
 	if (!err)
-		err = reader_open_tracepoints(r);
+		err = trace_config_read(file, replay->has_info ? &replay->info : NULL,
+					r->has_conversion ? &r->conversion : NULL, replay->s);
+	if (!err)
+		err = replay_start(replay);
 	if (!err)
 		err = reader_replay(r);
 	if (!err)
-		err = reader_finish(r);
+		err = replay_finish(replay);
 	return err;
 }
 
 enum err sideband_read(struct perfdata *file, struct symbolizer *symbolizer,
 		       struct sideband *result, struct error *error)
 {
-	struct reader r = {.file = file, .symbolizer = symbolizer, .error = error};
 	struct sideband built = {0};
+	struct reader r = {0};
 	enum err err;
 
-	r.s = &built;
-	err = reader_run(&r);
-	task_table_done(&r.tasks);
-	space_table_done(&r.spaces);
-	aux_builder_done(&r.aux);
-	switch_builder_done(&r.switches);
-	tracepoints_free(r.tracepoints);
+	err = replay_init(&r.replay, file, symbolizer, &built);
+	if (!err)
+		err = reader_run(&r, error);
+	if (err == ERR_NOMEM)
+		error_set(error, err, "out of memory for the sideband");
+	replay_done(&r.replay);
 	vec_done(&r.pending);
-	vec_done(&r.build_ids);
-	vec_done(&r.ksymbols);
-	map64_done(&r.build_id_by_path);
-	map64_done(&r.ksymbol_by_start);
 	if (err) {
 		sideband_done(&built);
 		return err;

@@ -171,15 +171,15 @@ static bool switch_infer(struct switch_run *run, const struct switch_note *note,
 	return switch_push_cpu(run, item);
 }
 
-/* running's own IN is missing: it came when the one before went. */
-static bool switch_arrived(struct switch_run *run, bool inferred)
+/* The task that was named as next has come in, at the latest at time_ns. */
+static bool switch_arrived(struct switch_run *run, uint64_t time_ns, bool inferred)
 {
 	struct cpu_state *state = &run->state;
 
 	if (!state->is_arriving)
 		return true;
 	state->is_arriving = false;
-	return switch_push_task(run, state->running, state->seen_ns, true, false, inferred);
+	return switch_push_task(run, state->running, time_ns, true, false, inferred);
 }
 
 static bool switch_in(struct switch_run *run, const struct switch_note *note)
@@ -187,7 +187,7 @@ static bool switch_in(struct switch_run *run, const struct switch_note *note)
 	struct cpu_state *state = &run->state;
 	task_id before = note->other;
 
-	if (state->running.v != note->task.v && !switch_arrived(run, true))
+	if (state->running.v != note->task.v && !switch_arrived(run, run->state.seen_ns, true))
 		return false;
 	if (note->has_other && before.v != state->before.v &&
 	    (!state->is_known || before.v != state->running.v) && (state->is_known || before.v) &&
@@ -217,10 +217,10 @@ static bool switch_seen(struct switch_run *run, const struct switch_note *note)
 		return true;
 	}
 	if (state->is_known && note->task.v == state->running.v)
-		return state->is_off || switch_arrived(run, false);
+		return state->is_off || switch_arrived(run, run->state.seen_ns, false);
 	if (!state->is_known && note->task.v == 0)
 		return true;
-	return switch_arrived(run, true) && switch_infer(run, note, note->task);
+	return switch_arrived(run, run->state.seen_ns, true) && switch_infer(run, note, note->task);
 }
 
 static bool switch_out(struct switch_run *run, const struct switch_note *note)
@@ -229,9 +229,10 @@ static bool switch_out(struct switch_run *run, const struct switch_note *note)
 
 	if ((!state->is_known && note->task.v) ||
 	    (state->is_known && state->running.v != note->task.v)) {
-		if (!switch_arrived(run, true) || !switch_infer(run, note, note->task))
+		if (!switch_arrived(run, run->state.seen_ns, true) ||
+		    !switch_infer(run, note, note->task))
 			return false;
-	} else if (!switch_arrived(run, true)) {
+	} else if (!switch_arrived(run, run->state.seen_ns, true)) {
 		return false;
 	}
 	if (!state->is_off &&
@@ -257,7 +258,7 @@ static bool switch_step(struct switch_run *run, const struct switch_note *note)
 	case SWITCH_STARTS:
 		/* where it started is known; where the one before went is not */
 		ok = run->state.is_known && run->state.running.v == note->task.v
-			     ? switch_seen(run, note)
+			     ? switch_arrived(run, note->time_ns, false)
 			     : switch_in(run, note);
 		break;
 	case SWITCH_SEEN:

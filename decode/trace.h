@@ -33,7 +33,8 @@ enum call_kind {
 
 enum {
 	CALL_ROOT = 1,           /* found by a return past the bottom */
-	CALL_HIDDEN = 2,         /* not drawn: merged into an earlier call, `site` = that call */
+	CALL_HIDDEN = 2,         /* not drawn: merged into an earlier call, `site` = that call;
+	                            CALL_NONE = not wanted */
 	CALL_STITCHED = 4,       /* goes on across at least one loss */
 	CALL_START_INFERRED = 8, /* began before it was first seen, drawn from its segment's start */
 	CALL_END_INFERRED = 16,  /* its return was not seen */

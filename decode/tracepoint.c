@@ -2,9 +2,11 @@
  *
  *     magic | version | header_page | header_event | ftrace formats | system, formats ... | ...
  *
- * Only the events' formats matter here. libtraceevent parses their field declarations; the
- * "print fmt:" expression is cut off before, because its parser recurses as deep as a
- * hostile file likes, and values are read here, because its printers trust offsets. */
+ * Only the events' formats matter here. libtraceevent parses their field declarations, but
+ * it is made for what a kernel writes: on other text it follows null pointers (1.7.1), its
+ * parser of "print fmt:" recurses as deep as the text likes, its printers trust offsets. So
+ * it gets formats only that have the kernel's shape to the letter, without their print
+ * format, and values are read here. */
 #include "decode/tracepoint.h"
 
 #include <inttypes.h>
@@ -19,25 +21,130 @@
 
 enum {
 	SYSTEMS_MAX = 4096,
-	FORMATS_MAX = 1 << 16,
-	FORMAT_BYTES_MAX = 1 << 20,
+	FORMATS_MAX = 1 << 14,      /* in all; a 6.18 kernel has 2323 */
+	FIELDS_BYTES_MAX = 1 << 14, /* of one format; the longest there has 1375 */
 };
 
 struct tracepoints {
 	struct tep_handle *tep;
 	VEC(char) format; /* scratch */
+	size_t format_count;
 };
+
+/* Takes text off the front; false leaves b as it was. */
+static bool take_text(struct bytes *b, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (length > bytes_left(b) || memcmp(b->p, text, length) != 0)
+		return false;
+	b->p += length;
+	return true;
+}
+
+static bool is_word(uint8_t c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
+}
+
+static bool take_word(struct bytes *b)
+{
+	const uint8_t *start = b->p;
+
+	while (b->p < b->end && is_word(*b->p))
+		b->p++;
+	return b->p > start;
+}
+
+static bool take_number(struct bytes *b)
+{
+	const uint8_t *start = b->p;
+
+	while (b->p < b->end && *b->p >= '0' && *b->p <= '9')
+		b->p++;
+	return b->p > start && b->p - start < 10;
+}
+
+/* "unsigned long args[6]", "const char *const * argv": a type, a name, a length if any. */
+static bool take_static_declaration(struct bytes *b)
+{
+	bool is_word_last = false;
+	size_t words = 0;
+
+	for (;;) {
+		if (take_text(b, " "))
+			continue;
+		if (words > 0 && take_text(b, "*")) {
+			is_word_last = false;
+		} else if (take_word(b)) {
+			is_word_last = true;
+			words++;
+		} else {
+			break;
+		}
+	}
+	if (words < 2 || !is_word_last)
+		return false;
+	return !take_text(b, "[") || (take_word(b) && take_text(b, "]"));
+}
+
+/* What follows "__data_loc": "char[] text". */
+static bool take_dynamic_declaration(struct bytes *b)
+{
+	do {
+		if (!take_text(b, " ") || !take_word(b))
+			return false;
+	} while (!take_text(b, "[]"));
+	return take_text(b, " ") && take_word(b);
+}
+
+static bool take_declaration(struct bytes *b)
+{
+	if (take_text(b, "__data_loc") || take_text(b, "__rel_loc"))
+		return take_dynamic_declaration(b);
+	return take_static_declaration(b);
+}
+
+/* "\tfield:unsigned char flags;\toffset:2;\tsize:1;\tsigned:0;\n" */
+static bool take_field(struct bytes *b)
+{
+	if (!take_text(b, "\tfield:") || !take_declaration(b) || !take_text(b, ";\toffset:") ||
+	    !take_number(b) || !take_text(b, ";\tsize:") || !take_number(b) || !take_text(b, ";"))
+		return false;
+	if (take_text(b, "\tsigned:") && (!take_number(b) || !take_text(b, ";")))
+		return false;
+	return take_text(b, "\n");
+}
+
+/* A name, an ID, the fields that all events share, a blank line, its own, a blank line. */
+static bool is_kernel_format(const uint8_t *text, size_t bytes)
+{
+	struct bytes b = bytes_of(text, bytes);
+
+	if (!take_text(&b, "name: ") || !take_word(&b) || !take_text(&b, "\nID: ") ||
+	    !take_number(&b) || !take_text(&b, "\nformat:\n") || !take_field(&b))
+		return false;
+	while (!take_text(&b, "\n"))
+		if (!take_field(&b))
+			return false;
+	while (!take_text(&b, "\n"))
+		if (!take_field(&b))
+			return false;
+	return bytes_left(&b) == 0;
+}
 
 static const char FORMAT_END[] = "print fmt: \"\"\n";
 
-/* Registers one format file. What libtraceevent cannot parse is simply not known later. */
+/* Registers one format file. What cannot be parsed is simply not known later. */
 static bool format_add(struct tracepoints *t, const char *system, const uint8_t *text, size_t bytes)
 {
 	static const char marker[] = "print fmt:";
 	const uint8_t *print = memmem(text, bytes, marker, sizeof marker - 1);
 	size_t kept = print ? (size_t)(print - text) : bytes;
 
-	t->format.count = 0;
+	if (kept > FIELDS_BYTES_MAX || !is_kernel_format(text, kept))
+		return true;
 	if (!vec_reserve(&t->format, kept + sizeof FORMAT_END))
 		return false;
 	memcpy(t->format.items, text, kept);
@@ -52,11 +159,13 @@ static bool formats_read(struct tracepoints *t, struct bytes *b, const char *sys
 {
 	uint32_t count = bytes_u32(b);
 
-	if (count > FORMATS_MAX)
+	if (count > FORMATS_MAX - t->format_count)
 		b->failed = true;
+	else
+		t->format_count += count;
 	for (uint32_t i = 0; i < count && !b->failed; i++) {
 		uint64_t size = bytes_u64(b);
-		const uint8_t *text = size <= FORMAT_BYTES_MAX ? bytes_take(b, (size_t)size) : NULL;
+		const uint8_t *text = size <= bytes_left(b) ? bytes_take(b, (size_t)size) : NULL;
 
 		if (!text)
 			b->failed = true;

@@ -1,8 +1,9 @@
-/* frames FILE [SYMFS]: for each hexadecimal vaddr on stdin, its inlined frames by linkage
- * name, innermost first, and its function. For scripts/compare-inlines and for people. */
+/* frames [--debuginfod] FILE [SYMFS]: for each hexadecimal vaddr on stdin, its inlined frames by
+ * linkage name, innermost first, and its function. For scripts/compare-inlines and for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "symbolize/symbolize.h"
 
@@ -21,16 +22,21 @@ static void print_frames(struct symbolizer *s, module_id module, uint64_t vaddr)
 
 int main(int argc, char **argv)
 {
-	struct symbolizer_options options = {.symfs = argc > 2 ? argv[2] : NULL,
-					     .no_demangle = true};
+	struct symbolizer_options options = {.no_demangle = true};
 	struct symbolizer *s = NULL;
 	module_id module;
 	char line[64];
 
+	if (argc > 1 && strcmp(argv[1], "--debuginfod") == 0) {
+		options.debuginfod = true;
+		argc--;
+		argv++;
+	}
 	if (argc < 2) {
-		fprintf(stderr, "usage: frames FILE [SYMFS] < ADDRESSES\n");
+		fprintf(stderr, "usage: frames [--debuginfod] FILE [SYMFS] < ADDRESSES\n");
 		return 2;
 	}
+	options.symfs = argc > 2 ? argv[2] : NULL;
 	struct module_request request = {.path = argv[1]};
 	if (symbolizer_new(&options, &s, NULL) != ERR_NONE ||
 	    symbolizer_module(s, &request, &module) != ERR_NONE) {

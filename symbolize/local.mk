@@ -2,21 +2,30 @@ noinst_LIBRARIES += libsymbolize.a
 libsymbolize_a_SOURCES = \
   symbolize/demangle.c symbolize/demangle.h \
   symbolize/eh_frame.c symbolize/eh_frame.h \
+  symbolize/func.c \
+  symbolize/generated.c \
   symbolize/got.c symbolize/got.h \
+  symbolize/inline.c \
   symbolize/inline_table.c symbolize/inline_table.h \
   symbolize/line_search.c symbolize/line_search.h \
+  symbolize/jit.c symbolize/jit.h \
+  symbolize/kernel.c symbolize/kernel.h \
+  symbolize/minidebug.c symbolize/minidebug.h \
   symbolize/module.c symbolize/module.h \
   symbolize/object.c symbolize/object.h \
+  symbolize/remote.c symbolize/remote.h \
   symbolize/role.c symbolize/role.h \
   symbolize/search.c symbolize/search.h \
-  symbolize/symbolize.c symbolize/symbolize.h \
+  symbolize/symbolize.c symbolize/symbolize.h symbolize/symbolizer.h \
   symbolize/symtab.c symbolize/symtab.h
-libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS)
+libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLAGS) \
+  $(DEBUGINFOD_CFLAGS)
 
-SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS)
+SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS)
 
 if HAVE_CRITERION
-check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test symbolize/tests/search_test \
+check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \
+  symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/search_test \
   symbolize/tests/symbolize_test symbolize/tests/symtab_test
 symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
 symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
@@ -24,6 +33,12 @@ symbolize_tests_demangle_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_eh_frame_test_SOURCES = symbolize/tests/eh_frame_test.c
 symbolize_tests_eh_frame_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_eh_frame_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_generated_test_SOURCES = symbolize/tests/generated_test.c
+symbolize_tests_generated_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_generated_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_jit_test_SOURCES = symbolize/tests/jit_test.c
+symbolize_tests_jit_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_jit_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_search_test_SOURCES = symbolize/tests/search_test.c
 symbolize_tests_search_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_search_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
@@ -39,5 +54,5 @@ noinst_PROGRAMS += symbolize/frames
 symbolize_frames_SOURCES = symbolize/frames.c
 symbolize_frames_LDADD = $(SYMBOLIZE_LIBS)
 
-check_SCRIPTS += symbolize/tests/inlines.test
-EXTRA_DIST += symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines
+check_SCRIPTS += symbolize/tests/files.test symbolize/tests/inlines.test
+EXTRA_DIST += symbolize/tests/files.test symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines

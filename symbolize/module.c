@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbolize/minidebug.h"
+
 /* Memory that belongs to no file, as the kernel and runtimes name it. */
 static bool path_is_anonymous(const char *path)
 {
@@ -46,13 +48,11 @@ static bool module_keep_error(struct module_entry *m, const char *message, struc
 	return true;
 }
 
-enum err module_open(struct module_entry *m, const struct module_request *request,
-		     const struct search *search, struct intern *strings)
+enum err module_init(struct module_entry *m, const struct module_request *request,
+		     struct intern *strings)
 {
-	struct search_result found;
 	size_t length;
 	const char *base = module_basename(request->path, &length);
-	enum err err = ERR_NONE;
 
 	m->trouble = "";
 	m->pub.kernel = request->kernel;
@@ -64,7 +64,17 @@ enum err module_open(struct module_entry *m, const struct module_request *reques
 	if (!intern_string(strings, request->path, &m->pub.path) ||
 	    !intern_bytes(strings, base, length, &m->pub.basename))
 		return ERR_NOMEM;
+	return ERR_NONE;
+}
 
+enum err module_open(struct module_entry *m, const struct module_request *request,
+		     const struct search *search, struct intern *strings)
+{
+	struct search_result found;
+	enum err err = module_init(m, request, strings);
+
+	if (err != ERR_NONE)
+		return err;
 	err = search_code(search, request, &found);
 	if (err != ERR_NONE)
 		return err;
@@ -100,10 +110,13 @@ void module_done(struct module_entry *m)
 	got_done(&m->got);
 	eh_frame_done(&m->eh_frame);
 	free(m->func_ids);
+	free(m->names_text);
 	map64_done(&m->gap_funcs);
 	inline_table_free(m->inlines);
 	map64_done(&m->inline_ids);
+	object_free(m->image);
 	object_free(m->debug);
+	object_free(m->mini);
 	object_free(m->code);
 }
 
@@ -129,15 +142,18 @@ bool module_load_debug(struct module_entry *m, const struct search *search, stru
 bool module_load_symbols(struct module_entry *m, const struct search *search,
 			 struct intern *strings)
 {
+	const struct object *code = m->image ? m->image : m->code;
+
 	if (m->symbols_loaded)
 		return true;
-	if (m->code) {
+	if (code) {
 		struct symtab table = {0};
 		/* A file with a symbol table of its own gains nothing from another. */
-		bool whole = object_find_section(m->code, ".symtab") != NULL;
+		bool whole = m->image || object_find_section(code, ".symtab");
 
 		if ((!whole && !module_load_debug(m, search, strings)) ||
-		    !symtab_add(&table, m->code) ||
+		    (!whole && !m->debug && minidebug_open(code, &m->mini) == ERR_NOMEM) ||
+		    (m->mini && !symtab_add(&table, m->mini)) || !symtab_add(&table, code) ||
 		    (!whole && m->debug && !symtab_add(&table, m->debug)) ||
 		    !symtab_finish(&table)) {
 			symtab_done(&table);
@@ -150,6 +166,7 @@ bool module_load_symbols(struct module_entry *m, const struct search *search,
 			return false;
 		}
 		m->symtab = table;
+		m->names_of_image = m->image != NULL;
 	}
 	m->symbols_loaded = true;
 	return true;
@@ -195,17 +212,19 @@ bool module_load_inlines(struct module_entry *m, const struct search *search,
 {
 	if (m->inlines_loaded)
 		return true;
-	if (m->code) {
-		str_id path = m->pub.file;
+	const struct object *code = m->image ? m->image : m->code;
+
+	if (code) {
+		str_id path = m->image ? m->image_file : m->pub.file;
 		enum err err = ERR_NOT_FOUND;
 
-		if (!object_has_dwarf(m->code)) {
+		if (!m->image && !object_has_dwarf(code)) {
 			if (!module_load_debug(m, search, strings))
 				return false;
 			path = m->pub.debug_file;
 		}
 		if (path.v)
-			err = inline_table_new(intern_text(strings, path), m->code, &m->inlines);
+			err = inline_table_new(intern_text(strings, path), code, &m->inlines);
 		if (err == ERR_NOMEM)
 			return false;
 	}

@@ -104,7 +104,7 @@ static bool object_read_headers(struct object *o, const Elf64_Ehdr *header)
 	return true;
 }
 
-static bool object_note_build_id(struct object *o, struct bytes notes)
+bool object_read_notes(struct object *o, struct bytes notes)
 {
 	while (bytes_left(&notes) >= sizeof(Elf64_Nhdr)) {
 		uint32_t name_bytes = bytes_u32(&notes), id_bytes = bytes_u32(&notes);
@@ -130,7 +130,7 @@ static void object_find_build_id(struct object *o, const Elf64_Ehdr *header)
 {
 	for (size_t i = 0; i < o->section_count; i++)
 		if (o->sections[i].type == SHT_NOTE &&
-		    object_note_build_id(o, object_section_bytes(o, &o->sections[i])))
+		    object_read_notes(o, object_section_bytes(o, &o->sections[i])))
 			return;
 	if (header->e_phentsize != sizeof(Elf64_Phdr) ||
 	    !object_has(o, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr)))
@@ -140,7 +140,7 @@ static void object_find_build_id(struct object *o, const Elf64_Ehdr *header)
 
 		memcpy(&p, o->data + header->e_phoff + i * sizeof p, sizeof p);
 		if (p.p_type == PT_NOTE && object_has(o, p.p_offset, p.p_filesz) &&
-		    object_note_build_id(o, bytes_of(o->data + p.p_offset, p.p_filesz)))
+		    object_read_notes(o, bytes_of(o->data + p.p_offset, p.p_filesz)))
 			return;
 	}
 }

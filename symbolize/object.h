@@ -65,6 +65,8 @@ struct bytes object_code(const struct object *o, uint64_t vaddr);
  * so bytes up to a page around a segment belong to it; executable segments win. */
 bool object_vaddr(const struct object *o, uint64_t file_off, uint64_t *vaddr);
 
+/* Sets the build id from note records; false if there is none among them. */
+bool object_read_notes(struct object *o, struct bytes notes);
 /* Recorded ids may be padded with zeros to 20 bytes. */
 bool object_build_id_equal(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes);
 

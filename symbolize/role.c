@@ -21,11 +21,11 @@ static const struct {
 	{"its_return_thunk", FUNC_RETURN_THUNK},
 	{"srso_return_thunk", FUNC_RETURN_THUNK},
 	{"srso_alias_return_thunk", FUNC_RETURN_THUNK},
-	{"srso_untrain_ret*", FUNC_RETURN_THUNK},
 	{"srso_safe_ret", FUNC_RETURN_THUNK},
 	{"srso_alias_safe_ret", FUNC_RETURN_THUNK},
 	{"retbleed_return_thunk", FUNC_RETURN_THUNK},
-	{"zen_untrain_ret", FUNC_RETURN_THUNK},
+	{"call_depth_return_thunk", FUNC_RETURN_THUNK},
+	{"__x86_return_skl", FUNC_RETURN_THUNK},
 	{"return_to_handler", FUNC_RETURN_TRAMPOLINE},
 	{"arch_rethook_trampoline", FUNC_RETURN_TRAMPOLINE},
 	{"__kretprobe_trampoline", FUNC_RETURN_TRAMPOLINE},
@@ -55,7 +55,7 @@ static const struct {
 
 uint8_t role_of_name(const char *name)
 {
-	if (!strchr("_lsirakz", name[0]) || (name[0] == '_' && name[1] == 'Z'))
+	if (!strchr("_lsirakc", name[0]) || (name[0] == '_' && name[1] == 'Z'))
 		return FUNC_PLAIN;
 	for (size_t i = 0; i < sizeof role_names / sizeof role_names[0]; i++) {
 		const char *want = role_names[i].name;

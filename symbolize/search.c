@@ -10,8 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include "common/bundle.h"
+#include "symbolize/remote.h"
 
 #define SEARCH_MAX_LINKS 40
 
@@ -181,6 +185,11 @@ static bool PRINTF_LIKE(3, 4)
 	       attempt_path(a, path);
 }
 
+static const char *bundle_dir(const struct search *s)
+{
+	return s->options->bundle ? s->options->bundle->dir : NULL;
+}
+
 /* "xx/yyyy" of a build id; needs at least two bytes. */
 static bool build_id_path(const uint8_t *id, size_t bytes, char text[2 * OBJECT_BUILD_ID_MAX + 2])
 {
@@ -189,6 +198,14 @@ static bool build_id_path(const uint8_t *id, size_t bytes, char text[2 * OBJECT_
 	for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++)
 		text += sprintf(text, i == 1 ? "/%02x" : "%02x", id[i]);
 	return true;
+}
+
+static bool attempt_remote(const struct search *s, struct attempt *a, enum remote_kind kind)
+{
+	char path[PATH_MAX];
+
+	return s->options->debuginfod && a->build_id_bytes &&
+	       remote_fetch(kind, a->build_id, a->build_id_bytes, path) && attempt_path(a, path);
 }
 
 static bool attempt_code_by_build_id(const struct search *s, struct attempt *a, bool vdso)
@@ -216,11 +233,16 @@ static bool attempt_code(const struct search *s, struct attempt *a, const char *
 	char id[2 * OBJECT_BUILD_ID_MAX + 2];
 	bool vdso = strcmp(path, "[vdso]") == 0;
 
-	if (o->bundle_dir && build_id_path(a->build_id, a->build_id_bytes, id) &&
-	    (attempt_below(a, o->bundle_dir, "/.build-id/%s/%s", id, vdso ? "vdso" : "elf") ||
-	     attempt_below(a, o->bundle_dir, "/.build-id/%s", id)))
+	if (o->bundle && build_id_path(a->build_id, a->build_id_bytes, id) &&
+	    (attempt_below(a, bundle_dir(s), "/.build-id/%s/%s", id, vdso ? "vdso" : "elf") ||
+	     attempt_below(a, bundle_dir(s), "/.build-id/%s", id)))
+		return true;
+	const struct bundle_file *file = o->bundle ? bundle_find_path(o->bundle, path) : NULL;
+	if (file && file->file && attempt_path(a, file->file))
 		return true;
 	if (vdso) {
+		if (o->bundle && o->bundle->vdso && attempt_path(a, o->bundle->vdso))
+			return true;
 		if (attempt_below(a, o->symfs, "/vdso.so"))
 			return true;
 	} else if (path[0] == '/') {
@@ -250,7 +272,8 @@ enum err search_code(const struct search *s, const struct module_request *wanted
 	memcpy(path, wanted->path, length + 1);
 	if (length >= sizeof deleted && strcmp(path + length - sizeof deleted + 1, deleted) == 0)
 		path[length - sizeof deleted + 1] = '\0';
-	attempt_code(s, &a, path);
+	if (!attempt_code(s, &a, path))
+		attempt_remote(s, &a, REMOTE_EXECUTABLE);
 	return a.err;
 }
 
@@ -261,8 +284,8 @@ static bool attempt_debug_by_build_id(const struct search *s, struct attempt *a)
 
 	if (!build_id_path(a->build_id, a->build_id_bytes, id))
 		return false;
-	if (attempt_below(a, o->bundle_dir, "/.build-id/%s/debug", id) ||
-	    attempt_below(a, o->bundle_dir, "/.build-id/%s.debug", id) ||
+	if (attempt_below(a, bundle_dir(s), "/.build-id/%s/debug", id) ||
+	    attempt_below(a, bundle_dir(s), "/.build-id/%s.debug", id) ||
 	    attempt_below(a, o->symfs, "/usr/lib/debug/.build-id/%s.debug", id))
 		return true;
 	for (size_t i = 0; o->debug_dirs && o->debug_dirs[i]; i++)
@@ -291,19 +314,20 @@ static bool attempt_debuglink(const struct search *s, struct attempt *a, const s
 	uint32_t crc = bytes_u32(&b);
 	if (b.failed)
 		return false;
-	a->crc = &crc;
-
 	/* The links of a path below a symfs are resolved already: the rest is as recorded. */
 	size_t root = o->symfs ? strlen(o->symfs) : 0;
-	if (root && strncmp(code_path, o->symfs, root) != 0)
-		root = 0;
-	int length = (int)(slash - code_path - (ptrdiff_t)root);
-	const char *dir = code_path + root;
-	if (length < 0)
-		return false;
-	bool done = attempt(a, "%.*s/%s", (int)(slash - code_path), code_path, name) ||
-		    attempt(a, "%.*s/.debug/%s", (int)(slash - code_path), code_path, name) ||
-		    attempt_below(a, o->symfs, "/usr/lib/debug/%.*s/%s", length, dir, name);
+	bool inside = strncmp(code_path, o->symfs ? o->symfs : "", root) == 0;
+	const char *dir = inside ? code_path + root : code_path;
+	int length = slash > dir ? (int)(slash - dir) : 0;
+
+	a->crc = &crc;
+	bool done =
+		o->symfs && inside
+			? attempt_below(a, o->symfs, "/%.*s/%s", length, dir, name) ||
+				  attempt_below(a, o->symfs, "/%.*s/.debug/%s", length, dir, name)
+			: attempt(a, "%.*s/%s", length, dir, name) ||
+				  attempt(a, "%.*s/.debug/%s", length, dir, name);
+	done = done || attempt_below(a, o->symfs, "/usr/lib/debug/%.*s/%s", length, dir, name);
 	for (size_t i = 0; !done && o->debug_dirs && o->debug_dirs[i]; i++)
 		done = attempt(a, "%s/%.*s/%s", o->debug_dirs[i], length, dir, name) ||
 		       attempt(a, "%s/%s", o->debug_dirs[i], name);
@@ -321,7 +345,80 @@ enum err search_debug(const struct search *s, const struct object *code, const c
 			    .build_id_bytes = code->build_id_bytes};
 
 	memset(result, 0, sizeof *result);
-	if (!attempt_debug_by_build_id(s, &a))
-		attempt_debuglink(s, &a, code, code_path);
+	if (!attempt_debug_by_build_id(s, &a) && !attempt_debuglink(s, &a, code, code_path))
+		attempt_remote(s, &a, REMOTE_DEBUG);
 	return a.err;
+}
+
+static bool attempt_vmlinux(const struct search *s, struct attempt *a)
+{
+	const struct symbolizer_options *o = s->options;
+	char id[2 * OBJECT_BUILD_ID_MAX + 2];
+	bool have_id = build_id_path(a->build_id, a->build_id_bytes, id);
+	struct utsname host;
+
+	if (have_id && attempt_below(a, bundle_dir(s), "/.build-id/%s/elf", id))
+		return true;
+	if ((have_id && attempt_below(a, o->symfs, "/usr/lib/debug/.build-id/%s.debug", id)) ||
+	    attempt_below(a, o->symfs, "/vmlinux") || attempt_below(a, o->symfs, "/boot/vmlinux"))
+		return true;
+	if (!have_id)
+		return false;
+	for (size_t i = 0; o->debug_dirs && o->debug_dirs[i]; i++)
+		if (attempt(a, "%s/.build-id/%s.debug", o->debug_dirs[i], id) ||
+		    attempt(a, "%s/vmlinux", o->debug_dirs[i]))
+			return true;
+	if (o->symfs || uname(&host) != 0)
+		return false;
+	return attempt(a, "/usr/lib/debug/.build-id/%s.debug", id) ||
+	       attempt(a, "/boot/vmlinux-%s", host.release) ||
+	       attempt(a, "/usr/lib/debug/boot/vmlinux-%s", host.release) ||
+	       attempt(a, "/usr/lib/debug/lib/modules/%s/vmlinux", host.release) ||
+	       attempt(a, "/lib/modules/%s/build/vmlinux", host.release) ||
+	       (s->cache[0] && (attempt(a, "%s/.build-id/%s/vmlinux", s->cache, id) ||
+				attempt(a, "%s/.build-id/%s/elf", s->cache, id)));
+}
+
+enum err search_vmlinux(const struct search *s, const struct module_request *wanted,
+			struct search_result *result)
+{
+	struct attempt a = {.result = result,
+			    .build_id = wanted->build_id,
+			    .build_id_bytes = wanted->build_id_bytes};
+
+	memset(result, 0, sizeof *result);
+	attempt_vmlinux(s, &a);
+	return a.err;
+}
+
+/* The running kernel's build id is a note in sysfs. */
+static bool host_kernel_is(const uint8_t *build_id, size_t bytes)
+{
+	uint8_t notes[4096];
+	struct object o = {0};
+	FILE *f = fopen("/sys/kernel/notes", "re");
+
+	if (!f)
+		return false;
+	size_t count = fread(notes, 1, sizeof notes, f);
+	fclose(f);
+	return object_read_notes(&o, bytes_of(notes, count)) &&
+	       object_build_id_equal(o.build_id, o.build_id_bytes, build_id, bytes);
+}
+
+bool search_kallsyms(const struct search *s, const struct module_request *wanted,
+		     char path[PATH_MAX])
+{
+	char id[2 * OBJECT_BUILD_ID_MAX + 2];
+
+	if (s->options->bundle && s->options->bundle->kallsyms)
+		return snprintf(path, PATH_MAX, "%s", s->options->bundle->kallsyms) < PATH_MAX;
+	if (s->options->symfs || !build_id_path(wanted->build_id, wanted->build_id_bytes, id))
+		return false;
+	if (s->cache[0] &&
+	    snprintf(path, PATH_MAX, "%s/.build-id/%s/kallsyms", s->cache, id) < PATH_MAX &&
+	    access(path, R_OK) == 0)
+		return true;
+	strcpy(path, "/proc/kallsyms");
+	return host_kernel_is(wanted->build_id, wanted->build_id_bytes);
 }

@@ -35,6 +35,13 @@ MUST_CHECK enum err search_code(const struct search *s, const struct module_requ
 MUST_CHECK enum err search_debug(const struct search *s, const struct object *code,
 				 const char *code_path, struct search_result *result);
 
+/* The kernel's image with symbols. Without a recorded build id only a symfs is believed. */
+MUST_CHECK enum err search_vmlinux(const struct search *s, const struct module_request *wanted,
+				   struct search_result *result);
+/* A kallsyms file of the kernel with that build id, other than the one the options name. */
+bool search_kallsyms(const struct search *s, const struct module_request *wanted,
+		     char path[PATH_MAX]);
+
 /* `path` below `root`, its symbolic links followed inside root. false = too long. */
 bool search_path_below(const char *root, const char *path, char result[PATH_MAX]);
 

@@ -5,7 +5,7 @@
  * asks for names, inlined frames and lines. All of it is found once and cached.
  *
  * Addresses: `ip` is a run-time address, `vaddr` the address inside the file (ELF p_vaddr
- * space; for the kernel and for JIT code vaddr == ip, after undoing KASLR for a vmlinux).
+ * space; for the kernel and for JIT code vaddr == ip, also where a vmlinux answers).
  * Ids: 0 is "none" in every id space. Pointers returned live as long as the symbolizer.
  * Threads: callers serialise; nothing here locks.
  * Failure: a file that is missing, damaged or of another build is a state of its module,
@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "common/intern.h"
 
+struct bundle; /* common/bundle.h */
 struct symbolizer;
 
 typedef struct {
@@ -34,13 +35,14 @@ typedef struct {
 	uint32_t v;
 } inline_id;
 
+/* What is pointed to must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *symfs;              /* files at their recorded path below it; NULL = host */
 	const char *const *debug_dirs;  /* NULL-terminated; searched by build id and debuglink */
 	const char *const *perf_maps;   /* NULL-terminated FILEs: perf-PID.map */
 	const char *const *jitdumps;    /* NULL-terminated FILEs: jit-PID.dump */
 	const char *kcore, *kallsyms;   /* NULL = none */
-	const char *bundle_dir;         /* a capture bundle: searched first, by build id; NULL = none */
+	const struct bundle *bundle;    /* a capture bundle, open: searched first; NULL = none */
 	bool debuginfod;                /* may ask servers of $DEBUGINFOD_URLS; off = never a network */
 	bool no_demangle;
 	bool no_inline;
@@ -135,9 +137,15 @@ size_t symbolizer_code(struct symbolizer *s, module_id module, uint64_t vaddr,
 		       const uint8_t **bytes);
 
 /* JIT code of process pid at ip and time (perf clock ns): the module that holds it (vaddr ==
- * ip there) and the time from which the answer may differ. False = nothing known. */
+ * ip there) and the time from which the answer may differ. False = nothing known. Addresses
+ * in the kernel's half are looked up in what symbolizer_add_ksymbol() told, whatever pid. */
 bool symbolizer_jit(struct symbolizer *s, int32_t pid, uint64_t ip, uint64_t time_ns,
 		    module_id *module, uint64_t *valid_until_ns);
+
+/* How TSC stamps of jitdumps become perf clock (perf_event_mmap_page's time_*). Only dumps
+ * read afterwards know it: to be called before any module or JIT question. */
+void symbolizer_set_clock(struct symbolizer *s, uint16_t time_shift, uint32_t time_mult,
+			  uint64_t time_zero);
 
 /* Kernel symbols that appear and go: KSYMBOL records, BPF programs (code may be NULL). */
 MUST_CHECK enum err symbolizer_add_ksymbol(struct symbolizer *s, uint64_t ip, uint64_t bytes,

@@ -372,3 +372,25 @@ uint32_t symtab_find(const struct symtab *t, uint64_t vaddr, uint64_t *gap_start
 	*gap_end = low < t->pieces.count ? t->pieces.items[low].start : UINT64_MAX;
 	return SYMTAB_NONE;
 }
+
+bool symtab_value(const struct object *o, const char *name, uint64_t *value)
+{
+	Elf64_Sym sym;
+
+	for (size_t i = 1; i < o->section_count; i++) {
+		const struct object_section *table = &o->sections[i];
+		struct bytes b = object_section_bytes(o, table);
+
+		if (table->type != SHT_SYMTAB && table->type != SHT_DYNSYM)
+			continue;
+		while (bytes_left(&b) >= sizeof sym) {
+			memcpy(&sym, bytes_take(&b, sizeof sym), sizeof sym);
+			if (sym.st_shndx == SHN_UNDEF ||
+			    strcmp(object_string(o, table->link, sym.st_name), name) != 0)
+				continue;
+			*value = sym.st_value;
+			return true;
+		}
+	}
+	return false;
+}

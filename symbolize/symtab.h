@@ -60,6 +60,9 @@ void symtab_done(struct symtab *t);
 uint32_t symtab_find(const struct symtab *t, uint64_t vaddr, uint64_t *gap_start,
 		     uint64_t *gap_end);
 
+/* The value of a symbol of that name, of any kind. */
+bool symtab_value(const struct object *o, const char *name, uint64_t *value);
+
 /* The length of the name of which `name` is an outlined piece ("f" of "f.cold.1"), or 0. */
 size_t symtab_piece_parent_length(const char *name);
 

@@ -68,12 +68,9 @@ static struct record *record_begin(uint32_t type, uint16_t misc)
 
 static void put_bytes(struct container *c, const void *bytes, size_t count)
 {
-	if (!vec_reserve(&c->data, c->data.count + count)) {
+	if (fwrite(bytes, 1, count, c->file) != count)
 		c->failed = true;
-		return;
-	}
-	memcpy(c->data.items + c->data.count, bytes, count);
-	c->data.count += count;
+	c->data_bytes += count;
 }
 
 static void set_size(struct record *r)
@@ -329,7 +326,7 @@ void container_auxtrace(struct container *c, uint32_t ring, int32_t tid, uint64_
 {
 	struct record *r = record_begin(RECORD_AUXTRACE, 0);
 	size_t padded = (count + 7) & ~(size_t)7;
-	struct aux_place entry = {c->data.count, 0};
+	struct aux_place entry = {c->data_at + c->data_bytes, 0};
 
 	add64(r, padded);
 	add64(r, offset);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/error.h"
 #include "common/vec.h"
@@ -42,7 +43,7 @@ enum { CONTAINER_RINGS = 64, CONTAINER_EVENTS = 4 };
 /* The events that may be in a file; not all are in each. */
 enum container_event { EVENT_PT, EVENT_SWITCH, EVENT_DUMMY, EVENT_CLOCK };
 
-/* Where an AUXTRACE record lies in the data section. */
+/* Where an AUXTRACE record lies in the file. */
 struct aux_place {
 	uint64_t at, bytes;
 };
@@ -51,7 +52,9 @@ struct container {
 	struct container_config config;
 	enum container_event events[CONTAINER_EVENTS];
 	unsigned event_count;
-	VEC(uint8_t) data; /* the data section */
+	FILE *file;
+	const char *path;
+	uint64_t data_at, data_bytes; /* the data section, in the file */
 	VEC(uint8_t) rings[CONTAINER_RINGS];
 	VEC(struct aux_place) aux_index;
 	uint64_t first_ns, last_ns;
@@ -67,9 +70,10 @@ struct moment {
 	int32_t pid, tid;
 };
 
-/* The recording must outlive the container. */
-void container_init(struct container *c, const struct container_config *config,
-		    const struct recording *r);
+/* The recording and the path must outlive the container. */
+MUST_CHECK enum err container_open(struct container *c, const char *path,
+				   const struct container_config *config, const struct recording *r,
+				   struct error *e);
 /* What perf record writes first. threads: the targets (their tids, for per-thread rings). */
 void container_start(struct container *c, const int32_t *tids, int32_t pid);
 /* After the records with time 0 (straight to the file: what existed before). */
@@ -95,8 +99,8 @@ void container_auxtrace(struct container *c, uint32_t ring, int32_t tid, uint64_
 /* Drains the rings into the file. */
 void container_drain(struct container *c);
 void container_round(struct container *c);
-MUST_CHECK enum err container_write(struct container *c, const char *path, struct error *e);
-void container_done(struct container *c);
+/* Completes the file. Frees everything in any case. */
+MUST_CHECK enum err container_close(struct container *c, struct error *e);
 
 /* The GNU build id of an ELF file: its length, 0 if there is none. */
 size_t build_id_read(const char *path, uint8_t id[20]);

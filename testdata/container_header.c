@@ -38,16 +38,6 @@ struct section {
 	uint64_t offset, bytes;
 };
 
-void container_init(struct container *c, const struct container_config *config,
-		    const struct recording *r)
-{
-	*c = (struct container){.config = *config, .recording = r};
-	c->events[c->event_count++] = EVENT_PT;
-	if (config->switches == SWITCHES_CPU_WIDE)
-		c->events[c->event_count++] = EVENT_SWITCH;
-	c->events[c->event_count++] = EVENT_DUMMY;
-}
-
 static struct perf_event_attr event_attr(const struct container *c, enum container_event event)
 {
 	const struct container_config *config = &c->config;
@@ -172,12 +162,12 @@ static bool write_cmdline(FILE *f, const struct container *c)
 	return ok;
 }
 
-static bool write_aux_index(FILE *f, const struct container *c, uint64_t data_at)
+static bool write_aux_index(FILE *f, const struct container *c)
 {
 	bool ok = write64(f, c->aux_index.count);
 
 	for (size_t i = 0; ok && i < c->aux_index.count; i++)
-		ok = write64(f, data_at + c->aux_index.items[i].at) &&
+		ok = write64(f, c->aux_index.items[i].at) &&
 		     write64(f, c->aux_index.items[i].bytes);
 	return ok;
 }
@@ -225,8 +215,7 @@ static bool has_feature(const struct container *c, enum feature feature)
 	}
 }
 
-static bool write_feature(FILE *f, const struct container *c, enum feature feature,
-			  uint64_t data_at)
+static bool write_feature(FILE *f, const struct container *c, enum feature feature)
 {
 	uint32_t cpus = c->config.per_cpu ? c->config.rings : 2;
 
@@ -243,7 +232,7 @@ static bool write_feature(FILE *f, const struct container *c, enum feature featu
 	case FEATURE_CMDLINE: return write_cmdline(f, c);
 	case FEATURE_EVENT_DESC: return write_event_desc(f, c);
 	case FEATURE_PMU_MAPPINGS: return write_pmu_mappings(f);
-	case FEATURE_AUXTRACE: return write_aux_index(f, c, data_at);
+	case FEATURE_AUXTRACE: return write_aux_index(f, c);
 	case FEATURE_SAMPLE_TIME: return write64(f, c->first_ns) && write64(f, c->last_ns);
 	case FEATURE_COMPRESSED:
 		return write32(f, 1) && write32(f, 1) && write32(f, 1) && write32(f, 1) &&
@@ -253,7 +242,7 @@ static bool write_feature(FILE *f, const struct container *c, enum feature featu
 }
 
 /* The table of sections stands before the sections, but is known only after them. */
-static bool write_features(FILE *f, const struct container *c, uint64_t data_at)
+static bool write_features(FILE *f, const struct container *c)
 {
 	struct section table[FEATURE_COUNT];
 	unsigned count = 0;
@@ -267,15 +256,16 @@ static bool write_features(FILE *f, const struct container *c, uint64_t data_at)
 		if (!has_feature(c, (enum feature)i))
 			continue;
 		uint64_t at = (uint64_t)ftello(f);
-		ok = write_feature(f, c, (enum feature)i, data_at);
+		ok = write_feature(f, c, (enum feature)i);
 		table[count++] = (struct section){at, (uint64_t)ftello(f) - at};
 	}
 	return ok && fseeko(f, table_at, SEEK_SET) == 0 &&
 	       fwrite(table, sizeof *table, count, f) == count;
 }
 
-static bool write_header(FILE *f, const struct container *c, uint64_t ids_at, uint64_t data_at)
+static bool write_header(FILE *f, const struct container *c)
 {
+	uint64_t ids_at = HEADER_BYTES;
 	uint64_t attrs_at = ids_at + 8ull * c->event_count * c->config.rings;
 	uint64_t features[4] = {0};
 
@@ -284,7 +274,7 @@ static bool write_header(FILE *f, const struct container *c, uint64_t ids_at, ui
 	bool ok = fwrite("PERFILE2", 8, 1, f) == 1 && write64(f, HEADER_BYTES) &&
 		  write64(f, 128 + sizeof(struct section)) && write64(f, attrs_at) &&
 		  write64(f, c->event_count * (128 + sizeof(struct section))) &&
-		  write64(f, data_at) && write64(f, c->data.count) && write64(f, 0) &&
+		  write64(f, c->data_at) && write64(f, c->data_bytes) && write64(f, 0) &&
 		  write64(f, 0) && fwrite(features, sizeof features, 1, f) == 1;
 	for (unsigned e = 0; ok && e < c->event_count; e++)
 		for (uint32_t i = 0; ok && i < c->config.rings; i++)
@@ -296,32 +286,39 @@ static bool write_header(FILE *f, const struct container *c, uint64_t ids_at, ui
 	return ok;
 }
 
-enum err container_write(struct container *c, const char *path, struct error *e)
+enum err container_open(struct container *c, const char *path,
+			const struct container_config *config, const struct recording *r,
+			struct error *e)
 {
-	uint64_t ids_at = HEADER_BYTES;
-	uint64_t data_at = ids_at + 8ull * c->event_count * c->config.rings +
-			   c->event_count * (128 + sizeof(struct section));
-
-	if (c->failed)
-		return error_set(e, ERR_NOMEM, "%s: out of memory", path);
-	FILE *f = fopen(path, "wb");
-	if (!f)
+	*c = (struct container){.config = *config, .recording = r, .path = path};
+	c->events[c->event_count++] = EVENT_PT;
+	if (config->switches == SWITCHES_CPU_WIDE)
+		c->events[c->event_count++] = EVENT_SWITCH;
+	c->events[c->event_count++] = EVENT_DUMMY;
+	c->data_at = HEADER_BYTES + 8ull * c->event_count * config->rings +
+		     c->event_count * (128 + sizeof(struct section));
+	c->file = fopen(path, "wb");
+	if (!c->file || fseeko(c->file, (off_t)c->data_at, SEEK_SET) < 0)
 		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	bool ok = write_header(f, c, ids_at, data_at) &&
-		  fwrite(c->data.items, 1, c->data.count, f) == c->data.count &&
-		  write_features(f, c, data_at);
-	if (fclose(f) != 0 || !ok)
-		return error_set(e, ERR_IO, "%s: cannot write", path);
 	return ERR_NONE;
 }
 
-void container_done(struct container *c)
+enum err container_close(struct container *c, struct error *e)
 {
+	enum err result = ERR_NONE;
+
+	if (!c->file)
+		return ERR_NONE;
+	/* The header tells where everything lies: it is written last. */
+	bool ok = !c->failed && write_features(c->file, c) && fseeko(c->file, 0, SEEK_SET) == 0 &&
+		  write_header(c->file, c);
+	if (fclose(c->file) != 0 || !ok)
+		result = error_set(e, ERR_IO, "%s: cannot write", c->path);
 	for (int i = 0; i < CONTAINER_RINGS; i++)
 		vec_done(&c->rings[i]);
-	vec_done(&c->data);
 	vec_done(&c->aux_index);
 	ZSTD_freeCStream(c->zstd);
+	return result;
 }
 
 size_t build_id_read(const char *path, uint8_t id[20])

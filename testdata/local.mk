@@ -6,7 +6,9 @@ testdata_ptgen_SOURCES = testdata/ptgen.c \
   testdata/container.c testdata/container.h testdata/container_header.c \
   testdata/container_private.h \
   testdata/insn.c testdata/insn.h \
-  testdata/machine.c testdata/machine.h \
+  testdata/loop.c testdata/loop.h \
+  testdata/fault.c \
+  testdata/machine.c testdata/machine.h testdata/machine_cpu.c testdata/machine_private.h \
   testdata/packet.c testdata/packet.h \
   testdata/proc_maps.c testdata/proc_maps.h \
   testdata/recorder.c testdata/recorder.h \

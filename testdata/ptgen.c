@@ -34,6 +34,12 @@ static const char help[] =
 	"      --irq-us N         an interrupt every N us or so (50); 0 = none\n"
 	"      --no-page-faults\n"
 	"      --seed N\n"
+	"      --fault KIND       ovf, ovf-pge, auxgap, lostswitch, tscback (--fault-size in ns);\n"
+	"                         drop, drop-flagged, corrupt (in bytes)\n"
+	"      --fault-count N    so many, spread over the recording (1)\n"
+	"      --fault-size LOW[-HIGH]\n"
+	"      --no-map NAME      no MMAP2 record for files with NAME in their path\n"
+	"      --repeat N         replay the recording's main loop N times; the truth is abridged\n"
 	"  -s, --symfs DIR        where to read build ids\n";
 
 struct options {
@@ -60,6 +66,11 @@ enum {
 	OPT_IRQ,
 	OPT_NO_FAULTS,
 	OPT_SEED,
+	OPT_FAULT,
+	OPT_FAULT_COUNT,
+	OPT_FAULT_SIZE,
+	OPT_NO_MAP,
+	OPT_REPEAT,
 };
 
 static const struct option long_options[] = {
@@ -85,6 +96,11 @@ static const struct option long_options[] = {
 	{"compressed", no_argument, NULL, OPT_COMPRESSED},
 	{"irq-us", required_argument, NULL, OPT_IRQ},
 	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
+	{"fault", required_argument, NULL, OPT_FAULT},
+	{"fault-count", required_argument, NULL, OPT_FAULT_COUNT},
+	{"fault-size", required_argument, NULL, OPT_FAULT_SIZE},
+	{"no-map", required_argument, NULL, OPT_NO_MAP},
+	{"repeat", required_argument, NULL, OPT_REPEAT},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -96,17 +112,33 @@ static int usage(const char *what)
 	return 2;
 }
 
+/* The place of name in names; -1 if it has none. */
+static int choose(const char *name, const char *const *names, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(name, names[i]) == 0)
+			return i;
+	return -1;
+}
+
 static bool parse_switches(const char *name, enum container_switches *switches)
 {
 	static const char *const names[] = {"none", "tracepoint", "own", "cpu-wide"};
+	int at = choose(name, names, sizeof names / sizeof *names);
 
-	for (int i = 0; i < 4; i++) {
-		if (strcmp(name, names[i]) == 0) {
-			*switches = (enum container_switches)i;
-			return true;
-		}
-	}
-	return false;
+	*switches = (enum container_switches)at;
+	return at >= 0;
+}
+
+static bool parse_fault(const char *name, enum fault_kind *kind)
+{
+	static const char *const names[] = {"none",    "ovf",        "ovf-pge",
+					    "auxgap",  "drop",       "drop-flagged",
+					    "corrupt", "lostswitch", "tscback"};
+	int at = choose(name, names, sizeof names / sizeof *names);
+
+	*kind = (enum fault_kind)at;
+	return at >= 0;
 }
 
 static bool parse_option(int option, const char *value, struct options *o, bool *switches_given)
@@ -143,6 +175,15 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
 	case OPT_NO_FAULTS: m->page_faults = false; break;
 	case OPT_SEED: m->seed = number; break;
+	case OPT_FAULT: return parse_fault(value, &m->fault.kind);
+	case OPT_FAULT_COUNT: m->fault.count = (uint32_t)number; break;
+	case OPT_FAULT_SIZE:
+		m->fault.low = m->fault.high = number;
+		if (strchr(value, '-'))
+			m->fault.high = strtoull(strchr(value, '-') + 1, NULL, 0);
+		break;
+	case OPT_NO_MAP: m->no_map = value; break;
+	case OPT_REPEAT: m->repeat = (uint32_t)number; break;
 	default: return false;
 	}
 	return true;
@@ -192,6 +233,7 @@ int main(int argc, char **argv)
 			{.seed = 1,
 			 .irq_us = 50,
 			 .page_faults = true,
+			 .fault = {.count = 1, .low = 5000, .high = 5000},
 			 .tracer = {.psb_bytes = 16384, .mtc = true, .mtc_shift = 3, .tsc = true}},
 	};
 	struct error e = {0};
@@ -218,6 +260,8 @@ int main(int argc, char **argv)
 		o.machine.container.switches = SWITCHES_CPU_WIDE;
 	if (o.machine.snapshots && !o.machine.aux_bytes)
 		o.machine.aux_bytes = 1 << 16;
+	if (o.machine.repeat && !o.machine.aux_bytes)
+		o.machine.aux_bytes = 1 << 22;
 	char **rest = argv + 1 + optind;
 	if (!o.output || !*rest)
 		return usage("what, and where to?");

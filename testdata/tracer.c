@@ -10,7 +10,44 @@
  * models of it agree with this one). */
 #include "testdata/tracer.h"
 
+#include <string.h>
+
 #include "testdata/sim_clock.h"
+
+uint64_t tracer_head(const struct tracer *t)
+{
+	return t->taken + t->out.bytes.count;
+}
+
+void tracer_forget(struct tracer *t, uint64_t place)
+{
+	size_t count = (size_t)(place - t->taken);
+
+	t->out.bytes.count -= count;
+	memmove(t->out.bytes.items, t->out.bytes.items + count, t->out.bytes.count);
+	t->taken = place;
+}
+
+void tracer_cut(struct tracer *t, uint64_t place, uint64_t count)
+{
+	uint8_t *from = t->out.bytes.items + (place - t->taken);
+	size_t kept = 0;
+
+	memmove(from, from + count, (size_t)(tracer_head(t) - place - count));
+	t->out.bytes.count -= count;
+	for (size_t i = 0; i < t->psbs.count; i++) {
+		struct tracer_psb psb = t->psbs.items[i];
+
+		if (psb.at >= place && psb.at < place + count)
+			continue;
+		if (psb.at >= place)
+			psb.at -= count;
+		t->psbs.items[kept++] = psb;
+	}
+	t->psbs.count = kept;
+	if (t->psb_at >= place)
+		t->psb_at = t->psb_at - place > count ? t->psb_at - count : place;
+}
 
 static struct packet_writer *out(struct tracer *t)
 {
@@ -31,7 +68,7 @@ static void cyc(struct tracer *t, uint64_t cycles)
 	t->cyc_cycles = cycles;
 }
 
-static void flush(struct tracer *t, uint64_t cycles)
+void tracer_flush(struct tracer *t, uint64_t cycles)
 {
 	if (t->tnt_count > 0) {
 		cyc(t, cycles);
@@ -64,16 +101,17 @@ static void timestamp(struct tracer *t, uint64_t cycles)
 
 static void psb(struct tracer *t, uint64_t cycles)
 {
-	flush(t, cycles);
+	tracer_flush(t, cycles);
 	cyc(t, cycles);
-	if (!vec_push(&t->psbs, ((struct tracer_psb){t->out.bytes.count, cycles})))
+	if (!vec_push(&t->psbs, ((struct tracer_psb){tracer_head(t), cycles})))
 		t->out.failed = true;
-	t->psb_at = t->out.bytes.count;
+	t->psb_at = tracer_head(t);
 	t->psb_seen = true;
 	t->return_count = 0;
 	packet_psb(out(t));
 	timestamp(t, cycles);
 	packet_cbr(out(t), SIM_CBR);
+	t->mode_told = t->in_user;
 	if (t->in_user) {
 		packet_mode_exec(out(t), 64, false);
 		packet_ip(out(t), PACKET_FUP, t->ip);
@@ -83,7 +121,7 @@ static void psb(struct tracer *t, uint64_t cycles)
 
 static void psb_if_due(struct tracer *t, uint64_t cycles)
 {
-	if (!t->losing && t->out.bytes.count - t->psb_at >= t->config.psb_bytes)
+	if (!t->losing && tracer_head(t) - t->psb_at >= t->config.psb_bytes)
 		psb(t, cycles);
 }
 
@@ -120,14 +158,16 @@ void tracer_start(struct tracer *t, uint64_t cycles)
 void tracer_stop(struct tracer *t, uint64_t cycles)
 {
 	tracer_advance(t, cycles);
-	flush(t, cycles);
+	tracer_flush(t, cycles);
 	t->running = false;
 }
 
 void tracer_enter(struct tracer *t, uint64_t cycles, uint64_t ip)
 {
 	tracer_advance(t, cycles);
-	packet_mode_exec(out(t), 64, false);
+	if (!t->mode_told)
+		packet_mode_exec(out(t), 64, false);
+	t->mode_told = !t->losing;
 	cyc(t, cycles);
 	packet_ip(out(t), PACKET_PGE, ip);
 	t->in_user = true;
@@ -138,7 +178,7 @@ void tracer_enter(struct tracer *t, uint64_t cycles, uint64_t ip)
 void tracer_leave(struct tracer *t, uint64_t cycles)
 {
 	tracer_advance(t, cycles);
-	flush(t, cycles);
+	tracer_flush(t, cycles);
 	cyc(t, cycles);
 	packet_ip_suppressed(out(t), PACKET_PGD);
 	t->in_user = false;
@@ -147,7 +187,7 @@ void tracer_leave(struct tracer *t, uint64_t cycles)
 void tracer_leave_async(struct tracer *t, uint64_t cycles, uint64_t ip)
 {
 	tracer_advance(t, cycles);
-	flush(t, cycles);
+	tracer_flush(t, cycles);
 	cyc(t, cycles);
 	packet_ip(out(t), PACKET_FUP, ip);
 	packet_ip_suppressed(out(t), PACKET_PGD);
@@ -158,20 +198,20 @@ static void outcome(struct tracer *t, uint64_t cycles, bool taken)
 {
 	t->tnt = t->tnt << 1 | taken;
 	if (++t->tnt_count == (t->config.long_tnt ? 47u : 6u))
-		flush(t, cycles);
+		tracer_flush(t, cycles);
 }
 
 static void target(struct tracer *t, uint64_t cycles, uint64_t to, bool may_wait)
 {
 	if (!t->config.defer_tips || !may_wait || t->tnt_count == 0) {
-		flush(t, cycles);
+		tracer_flush(t, cycles);
 		cyc(t, cycles);
 		packet_ip(out(t), PACKET_TIP, to);
 		return;
 	}
 	t->tips[t->tip_count++] = to;
 	if (t->tip_count == TRACER_TIPS)
-		flush(t, cycles);
+		tracer_flush(t, cycles);
 }
 
 static bool returns_pop(struct tracer *t, uint64_t to)
@@ -216,23 +256,25 @@ void tracer_branch(struct tracer *t, uint64_t cycles, enum tracer_branch kind, u
 	psb_if_due(t, cycles);
 }
 
-void tracer_overflow(struct tracer *t)
+void tracer_lose(struct tracer *t, bool losing)
 {
-	t->losing = true;
+	t->losing = losing;
 	t->tnt = t->tnt_count = t->tip_count = 0;
 	t->return_count = 0;
 }
 
 void tracer_overflow_end(struct tracer *t, uint64_t cycles)
 {
-	t->tnt = t->tnt_count = t->tip_count = 0;
-	t->return_count = 0;
-	t->losing = false;
-	t->cyc_cycles = cycles;
+	tracer_lose(t, false);
 	t->mtc_tick = sim_tsc(cycles) / SIM_TSC_PER_CTC >> t->config.mtc_shift;
+	cyc(t, cycles); /* the counter went on: this is how long it lasted */
 	packet_ovf(out(t));
-	if (t->config.ovf_psb)
+	if (t->config.ovf_psb) {
 		psb(t, cycles);
+	} else {
+		timestamp(t, cycles);
+		packet_cbr(out(t), SIM_CBR);
+	}
 	if (t->in_user)
 		packet_ip(out(t), PACKET_FUP, t->ip);
 }

@@ -40,6 +40,7 @@ struct tracer_psb {
 struct tracer {
 	struct tracer_config config;
 	struct packet_writer out;
+	uint64_t taken; /* bytes of the stream before those in `out` */
 	VEC(struct tracer_psb) psbs;
 	bool running, in_user, losing;
 	uint64_t ip; /* while in_user: the next instruction */
@@ -50,10 +51,10 @@ struct tracer {
 	uint64_t returns[TRACER_RETURNS];
 	unsigned return_count, return_top;
 	uint64_t psb_at;
-	bool psb_seen;
-	uint64_t cyc_cycles; /* of the last CYC */
-	uint64_t mtc_tick;   /* of the last MTC or TMA */
-	int64_t tsc_offset;  /* added to TSC packets: a clock that steps back */
+	bool psb_seen, mode_told; /* a MODE.Exec came since the last PSB */
+	uint64_t cyc_cycles;      /* of the last CYC */
+	uint64_t mtc_tick;        /* of the last MTC or TMA */
+	int64_t tsc_offset;       /* added to TSC packets: a clock that steps back */
 };
 
 void tracer_start(struct tracer *t, uint64_t cycles);
@@ -66,11 +67,20 @@ void tracer_leave_async(struct tracer *t, uint64_t cycles, uint64_t ip);
 /* return_to: the address behind a CALL; 0 for other branches and for calls to there. */
 void tracer_branch(struct tracer *t, uint64_t cycles, enum tracer_branch kind, uint64_t to,
 		   uint64_t return_to);
+/* Sends what has gathered. */
+void tracer_flush(struct tracer *t, uint64_t cycles);
 /* Lets time pass: MTCs. */
 void tracer_advance(struct tracer *t, uint64_t cycles);
-/* Between these nothing gets out; the state goes on as the hardware's does. */
-void tracer_overflow(struct tracer *t);
+/* From here on nothing gets out (true), or it does again (false). */
+void tracer_lose(struct tracer *t, bool losing);
+/* Ends the loss with an OVF packet and what follows it. */
 void tracer_overflow_end(struct tracer *t, uint64_t cycles);
+/* Bytes of the stream so far; all places in it count from its beginning. */
+uint64_t tracer_head(const struct tracer *t);
+/* Forgets the stream's bytes before `place`: they were saved. */
+void tracer_forget(struct tracer *t, uint64_t place);
+/* Takes `count` bytes at `place` out of the stream, as if they had been lost on the way. */
+void tracer_cut(struct tracer *t, uint64_t place, uint64_t count);
 bool tracer_failed(const struct tracer *t);
 void tracer_done(struct tracer *t);
 

@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What `# totals` counts; icall counts as call, ijmp as jmp. */
-static const char *const total_names[] = {"call", "ret", "jmp", "jcc", "syscall", "begin", "end"};
-enum { TOTALS = sizeof total_names / sizeof *total_names };
+static const char *const kind_names[TRUTH_KINDS] = {
+	"call",     "icall",     "ret",    "jmp",    "ijmp", "jcc",  "syscall", "begin", "end",
+	"switchin", "switchout", "signal", "sigret", "exec", "exit", "lost",    "found", "repeat",
+};
 
 struct truth {
 	FILE *file;
 	const char *path;
-	uint64_t totals[TOTALS];
+	bool quiet;
+	uint64_t counts[TRUTH_KINDS];
 };
 
 enum err truth_open(const char *path, struct truth **truth, struct error *e)
@@ -35,17 +37,19 @@ enum err truth_open(const char *path, struct truth **truth, struct error *e)
 	return ERR_NONE;
 }
 
+void truth_quiet(struct truth *t, bool quiet)
+{
+	t->quiet = quiet;
+}
+
 void truth_write(struct truth *t, const struct truth_event *event)
 {
-	const char *name = event->kind;
-
-	if (strcmp(name, "icall") == 0 || strcmp(name, "ijmp") == 0)
-		name++;
-	for (int i = 0; i < TOTALS; i++)
-		t->totals[i] += strcmp(name, total_names[i]) == 0;
+	t->counts[event->kind]++;
+	if (t->quiet)
+		return;
 	fprintf(t->file, "%d %" PRIu64 " %u %s %" PRIx64 " %" PRIx64 " %u - -%s%s\n", event->tid,
-		event->ns, event->cpu, event->kind, event->from, event->to, event->depth,
-		event->note ? " " : "", event->note ? event->note : "");
+		event->ns, event->cpu, kind_names[event->kind], event->from, event->to,
+		event->depth, event->note ? " " : "", event->note ? event->note : "");
 }
 
 void truth_map(struct truth *t, int32_t tid, uint64_t ns, int cpu, uint64_t start, uint64_t length,
@@ -59,6 +63,8 @@ void truth_line(struct truth *t, const char *format, ...)
 {
 	va_list ap;
 
+	if (t->quiet)
+		return;
 	va_start(ap, format);
 	vfprintf(t->file, format, ap);
 	va_end(ap);
@@ -71,10 +77,12 @@ enum err truth_close(struct truth *t, struct error *e)
 
 	if (!t)
 		return ERR_NONE;
-	fprintf(t->file, "# totals");
-	for (int i = 0; i < TOTALS; i++)
-		fprintf(t->file, " %s %" PRIu64, total_names[i], t->totals[i]);
-	fputc('\n', t->file);
+	const uint64_t *n = t->counts;
+	fprintf(t->file, "# totals call %" PRIu64 " ret %" PRIu64 " jmp %" PRIu64 " jcc %" PRIu64,
+		n[TRUTH_CALL] + n[TRUTH_ICALL], n[TRUTH_RET], n[TRUTH_JMP] + n[TRUTH_IJMP],
+		n[TRUTH_JCC]);
+	fprintf(t->file, " syscall %" PRIu64 " begin %" PRIu64 " end %" PRIu64 "\n",
+		n[TRUTH_SYSCALL], n[TRUTH_BEGIN], n[TRUTH_END]);
 	if (ferror(t->file) | (fclose(t->file) != 0))
 		result = error_set(e, ERR_IO, "%s: cannot write", t->path);
 	free(t);

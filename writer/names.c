@@ -122,3 +122,16 @@ const char *name_task(const struct trace_names *names, task_id id, uint64_t time
 	snprintf(scratch, NAME_SCRATCH_BYTES, "tid %d", task->tid);
 	return scratch;
 }
+
+void name_thread_line(const struct trace *trace, const struct trace_names *names,
+		      const struct thread *thread, struct buffer *text)
+{
+	const struct sideband *sideband = names->sideband;
+	const struct task *task = thread->task.v < sideband->tasks.count
+					  ? &sideband->tasks.items[thread->task.v]
+					  : NULL;
+	char scratch[NAME_SCRATCH_BYTES];
+
+	buffer_printf(text, "thread %d/%d %s", task ? task->pid : -1, task ? task->tid : -1,
+		      name_task(names, thread->task, trace->end_ns, scratch));
+}

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "decode/trace.h"
+#include "writer/buffer.h"
 
 enum { NAME_SCRATCH_BYTES = 256 };
 
@@ -24,6 +25,9 @@ const char *name_call(const struct trace *trace, const struct trace_names *names
 /* comm at that time, or "tid N" / "[unknown thread]". */
 const char *name_task(const struct trace_names *names, task_id task, uint64_t time_ns,
 		      char scratch[NAME_SCRATCH_BYTES]);
+/* Appends "thread PID/TID NAME", NAME being the last one in the trace. */
+void name_thread_line(const struct trace *trace, const struct trace_names *names,
+		      const struct thread *thread, struct buffer *text);
 const char *name_module(const struct trace_names *names, module_id module);
 /* "read" for 0 (x86-64); NULL = no such number. */
 const char *name_syscall(int32_t number);

@@ -14,6 +14,7 @@
 #include "common/map64.h"
 #include "decode/flow.h"
 #include "writer/names.h"
+#include "writer/slice_refs.h"
 #include "writer/trace_slices.h"
 
 enum {
@@ -84,7 +85,7 @@ static uint8_t tasks_thread(struct tasks *tasks, struct slices *s, task_id task)
 
 	if (map64_get(&tasks->named_tasks, task.v) != MAP64_NONE)
 		return index;
-	slices_strings_reserve(s);
+	slice_refs_reserve(s);
 	const char *name = name_task(s->names, task, s->trace->end_ns, scratch);
 	if (!tasks_name_process(tasks, s, task, ids.pid) ||
 	    !map64_set(&tasks->named_tasks, task.v, 1))
@@ -104,7 +105,7 @@ static void write_start(struct slices *s)
 {
 	const struct fxt_options *options = s->options;
 
-	slices_strings_reserve(s);
+	slice_refs_reserve(s);
 	fxt_ref program = fxt_string(&s->fxt, "pt-decode");
 	fxt_name_process(&s->fxt, ID_DECODER, program);
 	fxt_name_thread(&s->fxt, ID_DECODER, ID_DECODER, program, s->fixed[FIXED_PROCESS]);
@@ -141,12 +142,12 @@ static enum err write_instant(struct slices *s, struct tasks *tasks, task_id tas
 	if (time_ns < s->trace->start_ns || time_ns > s->trace->end_ns)
 		return ERR_NONE;
 	uint8_t thread = tasks_thread(tasks, s, task);
-	slices_strings_reserve(s);
+	slice_refs_reserve(s);
 	fxt_ref name = fxt_string(&s->fxt, text->name);
 	if (text->detail && s->options->args != FXT_ARGS_NONE)
 		detail = fxt_string(&s->fxt, text->detail);
 	if (text->ip && s->options->args != FXT_ARGS_NONE)
-		ip = slices_ip_ref(s, text->ip);
+		ip = slice_refs_ip(s, text->ip);
 	uint64_t *start = fxt_event_start(&s->fxt);
 	if (!start)
 		return slices_flush(s, false, error);
@@ -244,7 +245,7 @@ static enum err write_frequencies(struct slices *s, struct error *error)
 
 		if (map64_get(&last, (uint32_t)f->cpu) == mhz)
 			continue;
-		slices_strings_reserve(s);
+		slice_refs_reserve(s);
 		fxt_ref name = fxt_string(&s->fxt, "CPU frequency");
 		uint8_t thread = decoder_thread(s);
 		uint64_t *start = fxt_event_start(&s->fxt);

@@ -6,6 +6,7 @@
 #ifndef WRITER_TRACE_SLICES_H
 #define WRITER_TRACE_SLICES_H
 
+#include "common/map64.h"
 #include "common/vec.h"
 #include "writer/fxt.h"
 #include "writer/trace_fxt.h"
@@ -19,21 +20,22 @@ enum fixed_string {
 	FIXED_PROCESS, FIXED_IP, FIXED_SYMBOL, FIXED_MODULE, FIXED_LINE, FIXED_CALLED_AT,
 	FIXED_STITCHED, FIXED_GAPS, FIXED_GAP_NS, FIXED_GAP_CAUSE, FIXED_CONFIRMED_BY,
 	FIXED_AMBIGUOUS, FIXED_INFERRED, FIXED_START, FIXED_END, FIXED_START_AND_END,
-	FIXED_TAIL, FIXED_SIGNAL, FIXED_ABORTED, FIXED_SWITCHED, FIXED_UNWOUND,
+	FIXED_TAIL, FIXED_SIGNAL, FIXED_INTERRUPT, FIXED_ABORTED, FIXED_SWITCHED, FIXED_UNWOUND,
 	FIXED_DEEPER, FIXED_NOT_DRAWN, FIXED_LOST_BYTES, FIXED_NUMBER,
 	FIXED_DETAIL, FIXED_VALUE, FIXED_MHZ, FIXED_PERF_TIME_NS, FIXED_WALL_TIME_NS,
 	FIXED_COUNT
 };
 
-/* What the events of a frame refer to; name 0 = not made yet, or forgotten. */
-struct frame_refs {
-	fxt_ref name, category, ip;
-	fxt_ref symbol, module, line, call_site; /* only with FXT_ARGS_FULL */
-	fxt_ref spare;
+/* What every slice of a function says, ready to be put into its event. */
+struct slice_refs {
+	uint64_t header; /* category and name, in their place; 0 = not made yet, or forgotten */
+	uint64_t ip_arg; /* the argument "ip"; 0 = none */
 };
 
-struct inlined_refs {
-	fxt_ref name, called_at;
+/* More of it, with FXT_ARGS_FULL only. */
+struct full_refs {
+	fxt_ref symbol, module, line;
+	fxt_ref call_site; /* where this node calls, or this frame was inlined */
 };
 
 /* A slice that contains the next one, or might. */
@@ -52,8 +54,11 @@ struct slices {
 	struct fxt fxt;
 	fxt_ref fixed[FIXED_COUNT], evidence[JOIN_EVIDENCE_COUNT], loss[LOSS_COUNT];
 	uint32_t generation; /* of the refs below */
-	VEC(struct frame_refs) frames;    /* by node_id */
-	VEC(struct inlined_refs) inlined; /* by inline_id */
+	/* By kind of call, and there by node_id or inline_id; none for brackets. */
+	struct refs_table {
+		VEC(struct slice_refs) slices;
+		VEC(struct full_refs) full; /* empty without FXT_ARGS_FULL */
+	} refs[CALL_BRACKET + 1];
 	uint64_t last_flow;
 
 	/* Of the thread being written. */
@@ -62,14 +67,16 @@ struct slices {
 	VEC(struct open_slice) open; /* [0] stands for the thread itself */
 	uint32_t depth;              /* drawn slices in `open` */
 	uint64_t floor_ns;           /* no later event starts before */
-	VEC(uint64_t) paired;        /* bit per call: written as begin and end */
-	VEC(uint64_t) has_arrow;     /* bit per call */
-	VEC(struct arrow_end) arrow_ends; /* sorted by call */
+	VEC(uint64_t) special;       /* bit per call: in `paired`, or has arrows */
+	VEC(uint64_t) paired;        /* bit per call: must be begin and end */
+	struct map64 arrow_heads;    /* call -> its first arrow_ends item */
+	VEC(struct arrow_end) arrow_ends;
 	VEC(uint64_t) flows;         /* by arrow: id while it is under way */
 };
 
 struct arrow_end {
-	uint32_t call, arrow;
+	uint32_t arrow;
+	uint32_t next; /* of the same call; MAP64_NONE = none */
 	bool is_start;
 };
 
@@ -83,10 +90,6 @@ MUST_CHECK enum err slices_write_thread(struct slices *s, const struct thread *t
 					uint8_t thread_ref, struct error *error);
 /* Hands encoded bytes over if there is a block of them, or if `all`. */
 MUST_CHECK enum err slices_flush(struct slices *s, bool all, struct error *error);
-/* Before each event that needs strings: forgets what a full string table forgets. */
-void slices_strings_reserve(struct slices *s);
-/* "0x401130", the way every ip is shown. */
-fxt_ref slices_ip_ref(struct slices *s, uint64_t ip);
 /* Time in the file: since the trace's start, never negative. */
 uint64_t slices_time(const struct slices *s, uint64_t ns);
 void slices_done(struct slices *s);

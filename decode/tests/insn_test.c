@@ -146,8 +146,8 @@ Test(insn, no_length_is_shortened_silently)
 			continue;
 		from_hex(cases[i].bytes, bytes);
 		for (size_t count = 0; count < cases[i].length; count++)
-			cr_expect_not(insn_decode(bytes, count, cases[i].mode, &insn), "%s cut to %zu",
-				      cases[i].name, count);
+			cr_expect_not(insn_decode(bytes, count, cases[i].mode, &insn),
+				      "%s cut to %zu", cases[i].name, count);
 	}
 }
 

@@ -21,14 +21,21 @@ static uint8_t kind_of(const ZydisDecodedInstruction *z)
 	case ZYDIS_MNEMONIC_JMP:
 		return is_far ? INSN_FAR_JUMP : direct ? INSN_JUMP : INSN_JUMP_INDIRECT;
 	case ZYDIS_MNEMONIC_RET: return is_far ? INSN_FAR_RETURN : INSN_RETURN;
-	case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_SYSENTER: return INSN_SYSCALL;
-	case ZYDIS_MNEMONIC_SYSRET: case ZYDIS_MNEMONIC_SYSEXIT: return INSN_SYSRET;
-	case ZYDIS_MNEMONIC_INT: case ZYDIS_MNEMONIC_INT1: case ZYDIS_MNEMONIC_INT3:
+	case ZYDIS_MNEMONIC_SYSCALL:
+	case ZYDIS_MNEMONIC_SYSENTER: return INSN_SYSCALL;
+	case ZYDIS_MNEMONIC_SYSRET:
+	case ZYDIS_MNEMONIC_SYSEXIT: return INSN_SYSRET;
+	case ZYDIS_MNEMONIC_INT:
+	case ZYDIS_MNEMONIC_INT1:
+	case ZYDIS_MNEMONIC_INT3:
 	case ZYDIS_MNEMONIC_INTO: return INSN_INT;
-	case ZYDIS_MNEMONIC_IRET: case ZYDIS_MNEMONIC_IRETD: case ZYDIS_MNEMONIC_IRETQ:
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_IRETQ:
 	case ZYDIS_MNEMONIC_UIRET: return INSN_IRET;
 	case ZYDIS_MNEMONIC_VMCALL: return INSN_VMCALL;
-	case ZYDIS_MNEMONIC_VMLAUNCH: case ZYDIS_MNEMONIC_VMRESUME: return INSN_VMENTRY;
+	case ZYDIS_MNEMONIC_VMLAUNCH:
+	case ZYDIS_MNEMONIC_VMRESUME: return INSN_VMENTRY;
 	case ZYDIS_MNEMONIC_XBEGIN: return INSN_XBEGIN;
 	case ZYDIS_MNEMONIC_XEND: return INSN_XEND;
 	case ZYDIS_MNEMONIC_XABORT: return INSN_XABORT;
@@ -104,9 +111,9 @@ static void compare_libraries(enum insn_mode mode)
 	struct tally t = {0};
 	size_t files = 0;
 
-	ZydisDecoderInit(&zydis,
-			 mode == INSN_64 ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
-			 mode == INSN_64 ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
+	ZydisDecoderInit(
+		&zydis, mode == INSN_64 ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
+		mode == INSN_64 ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
 		files += compare_file(&t, &zydis, mode, libraries[i]);
 	if (files == 0)
@@ -128,16 +135,17 @@ Test(insn_zydis, libraries_32)
 /* Opcodes that libraries hardly use: every prefix, escape and opcode, with random tails. */
 static void compare_random(enum insn_mode mode)
 {
-	static const uint8_t starts[][3] = {{0}, {0x0f}, {0x0f, 0x38}, {0x0f, 0x3a}, {0x66}, {0xf3},
-					    {0xf2, 0x0f}, {0xf3, 0x0f}, {0x66, 0x0f}, {0x48},
-					    {0x67}, {0x66, 0x67}, {0xc4}, {0xc5}, {0x62}, {0x8f}};
+	static const uint8_t starts[][3] = {{0},          {0x0f}, {0x0f, 0x38}, {0x0f, 0x3a},
+					    {0x66},       {0xf3}, {0xf2, 0x0f}, {0xf3, 0x0f},
+					    {0x66, 0x0f}, {0x48}, {0x67},       {0x66, 0x67},
+					    {0xc4},       {0xc5}, {0x62},       {0x8f}};
 	ZydisDecoder zydis;
 	struct tally t = {0};
 	uint64_t random = 1;
 
-	ZydisDecoderInit(&zydis,
-			 mode == INSN_64 ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
-			 mode == INSN_64 ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
+	ZydisDecoderInit(
+		&zydis, mode == INSN_64 ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
+		mode == INSN_64 ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
 	for (size_t s = 0; s < sizeof starts / sizeof *starts; s++) {
 		for (unsigned i = 0; i < 100000; i++) {
 			uint8_t bytes[16] = {0};

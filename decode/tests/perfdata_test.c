@@ -161,6 +161,44 @@ Test(perfdata, without_sample_id_all_only_samples_have_ids)
 	perfdata_done(&p);
 }
 
+Test(perfdata, file_without_events)
+{
+	struct builder b = {0};
+	struct perfdata p;
+
+	build_file_start(&b, NULL, 0);
+	build_comm(&b, 5, 100, 71);
+	build_file_end(&b, NULL, 0);
+	struct seen seen = open_and_walk(&b, &p);
+	cr_expect_str_eq(seen.text, "COMM -1 -1;");
+	perfdata_done(&p);
+}
+
+/* Events that all point at one list of ids would make much of little. */
+Test(perfdata, ids_in_common_are_refused)
+{
+	enum { COUNT = 300 };
+	struct build_event events[COUNT] = {0};
+	struct builder b = {0};
+	struct perfdata p;
+	struct error error = {0};
+	char path[64];
+	const char *paths[] = {path};
+
+	build_file_start(&b, events, COUNT);
+	for (size_t i = 0; i < COUNT; i++) {
+		build_patch_u64(&b, 104 + i * 144 + 128, 0);
+		build_patch_u64(&b, 104 + i * 144 + 136, b.out.count);
+	}
+	build_comm(&b, 5, 100, 71);
+	build_file_end(&b, NULL, 0);
+	build_save(&b, path);
+	cr_expect_eq(perfdata_open(&p, paths, 1, &error), ERR_LIMIT);
+	cr_expect(strstr(error.message, "more ids than bytes"), "%s", error.message);
+	unlink(path);
+	build_done(&b);
+}
+
 Test(perfdata, what_is_no_perf_data_is_refused_by_name)
 {
 	static const struct {

@@ -209,6 +209,11 @@ const char *symbolizer_text(const struct symbolizer *s, str_id id)
 	return intern_text(&s->texts, id);
 }
 
+const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id)
+{
+	return &s->funcs.items[id.v];
+}
+
 str_id symbolizer_func_name(struct symbolizer *s, func_id id)
 {
 	return s->func_names.items[id.v];

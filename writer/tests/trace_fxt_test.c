@@ -297,7 +297,7 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 		     "  0+100 function a {ip=0x10}\n"
 		     "    10+10 function b {ip=0x20} ->1\n"
 		     "      10+10 function a {ip=0x10}\n"
-		     "    20+0 function c {ip=0x30 tail=true} <-1 ->2\n"
+		     "    20+0 function c {ip=0x30 tail=true} ->2 <-1\n"
 		     "    20+10 function b {ip=0x20 tail=true} <-2\n");
 	fake_done(&f);
 }

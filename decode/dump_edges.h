@@ -1,0 +1,24 @@
+/* --dump edges: one line per branch, as `perf script --ns --itrace=be -F tid,time,flags,ip,addr`
+ * prints it, so that the two can be compared line by line and other tools read either:
+ *
+ *     TID SEC.NSEC:   FLAGS  IP => ADDR
+ *
+ * FLAGS: call, return, jmp, jcc, syscall, sysret, int, iret, hw int, tx abrt, "tr strt",
+ * "tr end  call" ... "tr end  async". A gap is a line with "instruction trace error", which
+ * says what was lost, where and when; a "tr strt" says where execution is found again, unless
+ * that is at a PSB.
+ * Buffers of several CPUs or threads are merged by time; a thread's lines are in execution
+ * order. Without times the time field is left out, and buffers follow one another. */
+#ifndef DECODE_DUMP_EDGES_H
+#define DECODE_DUMP_EDGES_H
+
+#include <stdio.h>
+
+#include "decode/flow.h"
+#include "symbolize/symbolize.h"
+
+/* ERR_IO when `out` fails, ERR_NOMEM. stats may be NULL. */
+MUST_CHECK enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer,
+			       FILE *out, struct flow_stats *stats, struct error *error);
+
+#endif

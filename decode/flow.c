@@ -1,0 +1,610 @@
+/* See flow.h.
+ *
+ * The walk keeps what it needs per branch in registers: the node, the TNT bits, the packet
+ * pointer, the event pointer. It runs from node to node as long as bits last; only without
+ * bits it looks at the next packet. So no direct branch is passed before it is certain that
+ * no FUP stops execution in front of it. Whatever is neither TNT nor TIP (nor CYC) is left to
+ * flow_packet.c, after which the walk goes on. */
+#include "decode/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "common/map64.h"
+#include "decode/flow_state.h"
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define INLINE      static inline __attribute__((always_inline))
+
+enum err flow_new(struct graph *graph, const struct sideband *sideband, unsigned flags,
+		  struct flow **result, struct error *error)
+{
+	struct flow *f = calloc(1, sizeof *f);
+
+	if (f)
+		f->events = malloc(FLOW_BUFFER_FIRST * sizeof *f->events);
+	if (!f || !f->events) {
+		flow_free(f);
+		return error_set(error, ERR_NOMEM, "out of memory");
+	}
+	f->event_capacity = FLOW_BUFFER_FIRST;
+	f->graph = graph;
+	f->sideband = sideband;
+	f->flags = flags;
+	f->hot = graph_tables(graph).hot;
+	f->cold = graph_tables(graph).cold;
+	flow_time_init(&f->time, sideband);
+	*result = f;
+	return ERR_NONE;
+}
+
+void flow_free(struct flow *f)
+{
+	if (!f)
+		return;
+	flow_time_done(&f->time);
+	vec_done(&f->payloads);
+	free(f->events);
+	free(f);
+}
+
+const uint64_t *flow_payloads(const struct flow *f)
+{
+	return f->payloads.items;
+}
+
+const struct flow_stats *flow_stats(const struct flow *f)
+{
+	return &f->stats;
+}
+
+static void deliver(struct flow *f)
+{
+	if (f->settled == 0)
+		return;
+	f->sink.events(f->sink.context, f->events, f->settled);
+	f->event_count -= f->settled;
+	memmove(f->events, f->events + f->settled, f->event_count * sizeof *f->events);
+	flow_time_shift(&f->time, f->settled);
+	f->settled = 0;
+}
+
+void flow_anchor(struct flow *f)
+{
+	flow_time_settle(&f->time, f->events, f->event_count, f->ordinal);
+	f->settled = f->event_count;
+	if (f->settled >= FLOW_DELIVER_MIN)
+		deliver(f);
+}
+
+/* The first time that the packets from f->p on tell, to estimate where we are now. */
+static uint64_t next_known_time(const struct flow *f)
+{
+	struct packet packet;
+	int length;
+
+	for (const uint8_t *p = f->p; p < f->end; p += length) {
+		length = packet_decode(p, (size_t)(f->end - p), f->context, &packet);
+		if (length <= 0)
+			break;
+		if (packet.kind == PACKET_TSC)
+			return clock_ns(&f->sideband->clock,
+					flow_time_extend(f->time.reference_tsc, packet.payload));
+	}
+	return f->piece->next_time_ns;
+}
+
+/* Full of events that wait for a time: more room, or an estimate. */
+static __attribute__((noinline)) void make_room(struct flow *f)
+{
+	if (f->event_capacity < FLOW_BUFFER_MAX) {
+		struct flow_event *grown =
+			realloc(f->events, f->event_capacity * 2 * sizeof *f->events);
+
+		if (grown) {
+			f->events = grown;
+			f->event_capacity *= 2;
+			return;
+		}
+	}
+	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, next_known_time(f));
+	f->settled = f->event_count;
+	deliver(f);
+}
+
+void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from, node_id to,
+	       uint32_t data)
+{
+	if (f->event_count == f->event_capacity)
+		make_room(f);
+	if (kind == FLOW_END || kind == FLOW_GAP)
+		f->time.pauses++;
+	f->events[f->event_count++] = (struct flow_event){.time_ns = f->ordinal,
+							  .from = from,
+							  .to = to,
+							  .kind = (uint8_t)kind,
+							  .cause = (uint8_t)cause,
+							  .data = data};
+}
+
+node_id flow_target(struct flow *f, uint64_t ip)
+{
+	node_id *slot = &f->targets[map64_hash(ip) % FLOW_TARGETS];
+	space_id space = ip_is_kernel(ip) ? SPACE_KERNEL : f->space;
+	node_id n = *slot;
+
+	if (n && f->hot[n].ip == ip && f->cold[n].space.v == space.v && f->cold[n].mode == f->mode)
+		return n;
+	n = graph_node_at(f->graph, space, f->mode, ip, flow_time_now(&f->time));
+	if (!n)
+		f->err = ERR_NOMEM;
+	*slot = n;
+	return n;
+}
+
+void flow_push(struct flow *f, node_id call)
+{
+	f->top = (f->top + 1) % FLOW_STACK;
+	f->stack[f->top] = call;
+	f->depth += f->depth < FLOW_STACK;
+}
+
+/* The node that a stack entry returns to. */
+static node_id return_node(struct flow *f, node_id entry)
+{
+	if (entry & FLOW_STACK_RETURN_NODE)
+		return entry & ~FLOW_STACK_RETURN_NODE;
+	return graph_successor(f->graph, entry, 0);
+}
+
+node_id flow_pop(struct flow *f)
+{
+	if (f->depth == 0)
+		return 0;
+	node_id entry = f->stack[f->top];
+	f->top = (f->top + FLOW_STACK - 1) % FLOW_STACK;
+	f->depth--;
+	return return_node(f, entry);
+}
+
+bool flow_node_is_direct(const struct flow *f, node_id n)
+{
+	uint8_t kind = f->hot[n].kind;
+
+	return kind == NODE_JUMP || kind == NODE_CALL || kind == NODE_THROUGH;
+}
+
+/* Emits FLOW_STEP where the inlined frames change between two nodes of a function. */
+static void step_event(struct flow *f, node_id from, node_id to)
+{
+	if (f->hot[to].start_inline != f->hot[from].end_inline ||
+	    f->hot[to].flags & NODE_INLINE_CHANGES)
+		flow_emit(f, FLOW_STEP, 0, from, to, 0);
+}
+
+static void branch_event(struct flow *f, node_id from, node_id to)
+{
+	if (f->hot[from].flags & NODE_TAIL_JUMP)
+		flow_emit(f, FLOW_JUMP, 0, from, to, 0);
+	else if (f->flags & FLOW_ALL_BRANCHES)
+		flow_emit(f, FLOW_BRANCH, 0, from, to, 0);
+	else
+		step_event(f, from, to);
+}
+
+bool flow_step(struct flow *f)
+{
+	node_id from = f->node;
+	const struct node *hot = &f->hot[from];
+	node_id to = graph_successor(f->graph, from, hot->kind == NODE_THROUGH ? 0 : 1);
+
+	if (!to) {
+		f->err = ERR_NOMEM;
+		return false;
+	}
+	f->ordinal += hot->insn_count;
+	if (hot->kind == NODE_CALL) {
+		if (!(hot->flags & NODE_CALL_NEXT))
+			flow_push(f, from);
+		flow_emit(f, FLOW_CALL, 0, from, to, 0);
+	} else if (hot->kind == NODE_JUMP) {
+		branch_event(f, from, to);
+	} else {
+		step_event(f, from, to);
+	}
+	f->node = to;
+	return true;
+}
+
+bool flow_step_to_branch(struct flow *f)
+{
+	for (unsigned i = 0; i < FLOW_DIRECT_MAX && flow_node_is_direct(f, f->node); i++)
+		if (!flow_step(f))
+			return false;
+	return true;
+}
+
+static void indirect_jump_event(struct flow *f, node_id from, node_id to)
+{
+	if (f->hot[to].func != f->hot[from].func || !f->hot[to].func)
+		flow_emit(f, FLOW_JUMP, 0, from, to, 0);
+	else if (f->flags & FLOW_ALL_BRANCHES)
+		flow_emit(f, FLOW_BRANCH, 0, from, to, 0);
+	else
+		step_event(f, from, to);
+}
+
+bool flow_take_tip(struct flow *f, uint64_t ip)
+{
+	node_id from = f->node;
+	const struct node *hot = &f->hot[from];
+
+	if (flow_node_is_direct(f, from) || hot->kind == NODE_COND || hot->kind >= NODE_THROUGH)
+		return false;
+	node_id to = flow_target(f, ip);
+	if (!to)
+		return true; /* f->err says why */
+	f->ordinal += hot->insn_count;
+	f->node = to;
+	switch (hot->kind) {
+	case NODE_RETURN:
+		flow_pop(f);
+		flow_emit(f, FLOW_RETURN, 0, from, to, 0);
+		f->events[f->event_count - 1].flags |= FLOW_UNCOMPRESSED;
+		break;
+	case NODE_CALL_INDIRECT:
+		flow_push(f, from);
+		flow_emit(f, FLOW_CALL, 0, from, to, 0);
+		break;
+	case NODE_FAR:
+		flow_emit(f, f->cold[from].branch == INSN_FAR_CALL ? FLOW_CALL : FLOW_JUMP, 0, from,
+			  to, 0);
+		break;
+	case NODE_SYSCALL: flow_emit(f, FLOW_ENTRY, 0, from, to, 0); break;
+	case NODE_SYSRET: flow_emit(f, FLOW_EXIT, 0, from, to, 0); break;
+	default: indirect_jump_event(f, from, to); break;
+	}
+	return true;
+}
+
+/* Why the walk stopped; f->p stands at the packet that it could not use. */
+enum stop {
+	STOP_PACKET,     /* one for flow_packet(), or the end */
+	STOP_TIP_NEEDED, /* bits are left, but the branch needs a TIP */
+	STOP_NO_CODE,
+	STOP_STUCK,
+	STOP_NO_MEMORY,
+};
+
+struct walk {
+	const uint8_t *p;
+	struct flow_event *e, *e_end;
+	uint64_t tnt, ordinal;
+	node_id n;
+	unsigned fuel; /* direct branches until we are stuck */
+};
+
+static void walk_save(struct flow *f, const struct walk *w)
+{
+	f->p = w->p;
+	f->event_count = (size_t)(w->e - f->events);
+	f->tnt = w->tnt;
+	f->ordinal = w->ordinal;
+	f->node = w->n;
+}
+
+INLINE void put(struct flow *f, struct walk *w, enum flow_kind kind, unsigned flags, node_id from,
+		node_id to)
+{
+	*w->e++ = (struct flow_event){.time_ns = w->ordinal,
+				      .from = from,
+				      .to = to,
+				      .kind = (uint8_t)kind,
+				      .flags = (uint16_t)flags};
+	if (UNLIKELY(w->e == w->e_end)) {
+		f->p = w->p;
+		f->ordinal = w->ordinal;
+		f->event_count = (size_t)(w->e - f->events);
+		make_room(f);
+		w->e = f->events + f->event_count;
+		w->e_end = f->events + f->event_capacity;
+	}
+}
+
+INLINE void put_step(struct flow *f, struct walk *w, const struct node *from, node_id to)
+{
+	const struct node *hot = &f->hot[to];
+
+	if (UNLIKELY(hot->start_inline != from->end_inline || hot->flags & NODE_INLINE_CHANGES))
+		put(f, w, FLOW_STEP, 0, w->n, to);
+}
+
+INLINE void put_jump(struct flow *f, struct walk *w, const struct node *from, node_id to, bool all)
+{
+	if (UNLIKELY(from->flags & NODE_TAIL_JUMP))
+		put(f, w, FLOW_JUMP, 0, w->n, to);
+	else if (all)
+		put(f, w, FLOW_BRANCH, 0, w->n, to);
+	else
+		put_step(f, w, from, to);
+}
+
+INLINE void push(struct flow *f, node_id call)
+{
+	unsigned top = (f->top + 1) % FLOW_STACK;
+
+	f->top = top;
+	f->stack[top] = call;
+	f->depth += f->depth < FLOW_STACK;
+}
+
+INLINE node_id successor(struct flow *f, node_id n, int slot)
+{
+	node_id to = flow_successor(f, n, slot);
+
+	return LIKELY(to) ? to : graph_successor(f->graph, n, slot);
+}
+
+/* A direct branch from w->n. Returns the next node. */
+INLINE node_id walk_direct(struct flow *f, struct walk *w, const struct node *hot, bool all)
+{
+	node_id to = successor(f, w->n, hot->kind != NODE_THROUGH);
+
+	if (UNLIKELY(!to))
+		return 0;
+	w->ordinal += hot->insn_count;
+	if (hot->kind == NODE_CALL) {
+		if (LIKELY(!(hot->flags & NODE_CALL_NEXT)))
+			push(f, w->n);
+		put(f, w, FLOW_CALL, 0, w->n, to);
+	} else if (hot->kind == NODE_JUMP) {
+		put_jump(f, w, hot, to, all);
+	} else {
+		put_step(f, w, hot, to);
+	}
+	return to;
+}
+
+/* A compressed return. 0 = the bit or the stack says otherwise. */
+INLINE node_id walk_return(struct flow *f, struct walk *w, const struct node *hot)
+{
+	if (UNLIKELY(!(w->tnt >> 63) || f->depth == 0))
+		return 0;
+	node_id entry = f->stack[f->top];
+	node_id to = entry & FLOW_STACK_RETURN_NODE ? entry & ~FLOW_STACK_RETURN_NODE
+						    : successor(f, entry, 0);
+	if (UNLIKELY(!to))
+		return 0;
+	f->top = (f->top + FLOW_STACK - 1) % FLOW_STACK;
+	f->depth--;
+	w->tnt <<= 1;
+	w->ordinal += hot->insn_count;
+	put(f, w, FLOW_RETURN, 0, w->n, to);
+	return to;
+}
+
+INLINE bool is_direct(uint8_t kind)
+{
+	return 1u << kind & (1u << NODE_JUMP | 1u << NODE_CALL | 1u << NODE_THROUGH);
+}
+
+/* From w->n to the branch that consumes a TIP, and through it, for the three frequent kinds of
+ * it. 0 = the branch is another, or none that takes a TIP. */
+INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
+{
+	const struct node *hot = &f->hot[w->n];
+
+	while (is_direct(hot->kind)) {
+		node_id to = walk_direct(f, w, hot, all);
+		if (UNLIKELY(!to || --w->fuel == 0))
+			return 0;
+		w->n = to;
+		hot = &f->hot[to];
+	}
+	if (UNLIKELY(hot->kind != NODE_RETURN && hot->kind != NODE_CALL_INDIRECT &&
+		     hot->kind != NODE_JUMP_INDIRECT))
+		return 0;
+	node_id to = flow_successor(f, w->n, 1);
+	if (UNLIKELY(!to || f->hot[to].ip != ip)) {
+		to = flow_target(f, ip);
+		if (!to)
+			return 0;
+		atomic_store_explicit(&f->hot[w->n].succ[1], to, memory_order_release);
+	}
+	w->ordinal += hot->insn_count;
+	if (hot->kind == NODE_RETURN) {
+		if (f->depth) {
+			f->top = (f->top + FLOW_STACK - 1) % FLOW_STACK;
+			f->depth--;
+		}
+		put(f, w, FLOW_RETURN, FLOW_UNCOMPRESSED, w->n, to);
+	} else if (hot->kind == NODE_CALL_INDIRECT) {
+		push(f, w->n);
+		put(f, w, FLOW_CALL, 0, w->n, to);
+	} else if (f->hot[to].func != hot->func || !hot->func) {
+		put(f, w, FLOW_JUMP, 0, w->n, to);
+	} else if (all) {
+		put(f, w, FLOW_BRANCH, 0, w->n, to);
+	} else {
+		put_step(f, w, hot, to);
+	}
+	return to;
+}
+
+static inline bool is_short_tnt(uint8_t byte)
+{
+	return !(byte & 1) && byte > 2;
+}
+
+/* Reads on at w->p until there are TNT bits (true) or something else (false). */
+INLINE bool walk_refill(struct flow *f, struct walk *w)
+{
+	if (f->cycles_pending) {
+		flow_time_mark(&f->time, (size_t)(w->e - f->events), w->ordinal);
+		f->cycles_pending = false;
+	}
+	while (LIKELY(w->p < f->end)) {
+		uint8_t byte = *w->p;
+
+		if (LIKELY(is_short_tnt(byte) && f->context == PACKET_NO_BLOCK)) {
+			unsigned stop = 31 - (unsigned)__builtin_clz(byte);
+
+			/* The header bit becomes the 1 behind the last bit. */
+			w->tnt = (uint64_t)(byte | 1) << (64 - stop);
+			w->p++;
+			f->stats.packets++;
+			f->stats.tnt_bits += stop - 1;
+			return true;
+		}
+		if ((byte & 7) != 3) /* not a CYC of one byte */
+			return false;
+		f->time.cycles += byte >> 3;
+		f->cycles_pending = true;
+		w->p++;
+		f->stats.packets++;
+	}
+	return false;
+}
+
+/* The ip of a TIP at p, when it is whole and has one. */
+INLINE const uint8_t *read_tip(const struct flow *f, const uint8_t *p, uint64_t *ip)
+{
+	if (UNLIKELY(f->end - p < 9))
+		return NULL;
+	uint64_t payload = load_le(p + 1, 8);
+	switch (*p >> 5) {
+	case 1: *ip = (f->last_ip & ~(uint64_t)0xffff) | (payload & 0xffff); return p + 3;
+	case 2: *ip = (f->last_ip & ~(uint64_t)0xffffffff) | (payload & 0xffffffff); return p + 5;
+	case 3: *ip = (uint64_t)((int64_t)(payload << 16) >> 16); return p + 7;
+	case 4: *ip = (f->last_ip & (uint64_t)0xffff << 48) | (payload << 16 >> 16); return p + 7;
+	case 6: *ip = payload; return p + 9;
+	}
+	return NULL;
+}
+
+INLINE enum stop walk_nodes(struct flow *f, struct walk *w, bool all)
+{
+	for (;;) {
+		const struct node *hot = &f->hot[w->n];
+		node_id to;
+
+		if (w->tnt == TNT_EMPTY) {
+			w->fuel = FLOW_DIRECT_MAX;
+			if (!walk_refill(f, w)) {
+				const uint8_t *after;
+				uint64_t ip;
+
+				if (w->p >= f->end || (*w->p & 0x1f) != 0x0d)
+					return STOP_PACKET;
+				after = read_tip(f, w->p, &ip);
+				if (!after)
+					return STOP_PACKET;
+				to = walk_tip(f, w, ip, all);
+				if (UNLIKELY(!to))
+					return STOP_PACKET;
+				f->last_ip = ip;
+				f->stats.packets++;
+				f->stats.tips++;
+				w->p = after;
+				w->n = to;
+				continue;
+			}
+		}
+		switch (hot->kind) {
+		case NODE_COND: {
+			bool taken = w->tnt >> 63;
+
+			to = successor(f, w->n, taken);
+			if (UNLIKELY(!to))
+				return STOP_NO_MEMORY;
+			w->tnt <<= 1;
+			w->ordinal += hot->insn_count;
+			if (taken)
+				put_jump(f, w, hot, to, all);
+			else
+				put_step(f, w, hot, to);
+			break;
+		}
+		case NODE_RETURN:
+			to = walk_return(f, w, hot);
+			if (UNLIKELY(!to))
+				return STOP_TIP_NEEDED;
+			break;
+		case NODE_CALL:
+		case NODE_JUMP:
+		case NODE_THROUGH:
+			to = walk_direct(f, w, hot, all);
+			if (UNLIKELY(!to))
+				return STOP_NO_MEMORY;
+			if (UNLIKELY(--w->fuel == 0))
+				return STOP_STUCK;
+			break;
+		case NODE_MISSING:
+		case NODE_BAD: return STOP_NO_CODE;
+		default: return STOP_TIP_NEEDED;
+		}
+		w->n = to;
+	}
+}
+
+static enum stop walk(struct flow *f)
+{
+	if (f->event_count == f->event_capacity)
+		make_room(f);
+	struct walk w = {.p = f->p,
+			 .e = f->events + f->event_count,
+			 .e_end = f->events + f->event_capacity,
+			 .tnt = f->tnt,
+			 .ordinal = f->ordinal,
+			 .n = f->node,
+			 .fuel = FLOW_DIRECT_MAX};
+	enum stop stop =
+		f->flags & FLOW_ALL_BRANCHES ? walk_nodes(f, &w, true) : walk_nodes(f, &w, false);
+
+	walk_save(f, &w);
+	return stop;
+}
+
+static void walk_on(struct flow *f)
+{
+	switch (walk(f)) {
+	case STOP_PACKET:
+		if (f->p < f->end)
+			flow_packet(f);
+		break;
+	case STOP_TIP_NEEDED:
+		if (!flow_deferred_tip(f))
+			flow_gap(f, LOSS_MISMATCH, f->node, 0);
+		break;
+	case STOP_NO_CODE: flow_no_code(f); break;
+	case STOP_STUCK: flow_gap(f, LOSS_MISMATCH, f->node, 0); break;
+	case STOP_NO_MEMORY: f->err = ERR_NOMEM; break;
+	}
+}
+
+enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
+{
+	f->piece = piece;
+	f->sink = sink;
+	f->err = ERR_NONE;
+	f->event_count = f->settled = 0;
+	f->payloads.count = 0;
+	f->stats.bytes += piece->count;
+	flow_start_piece(f);
+	while (f->err == ERR_NONE) {
+		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
+			walk_on(f);
+		else if (f->p < f->end)
+			flow_packet(f);
+		if (f->p >= f->end && f->tnt == TNT_EMPTY)
+			break;
+	}
+	flow_end_piece(f);
+	f->settled = f->event_count;
+	deliver(f);
+	f->stats.instructions += f->ordinal;
+	f->stats.bad_times = f->time.bad_times;
+	return f->err;
+}

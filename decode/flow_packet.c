@@ -1,0 +1,572 @@
+/* See flow_state.h: what is neither a TNT bit nor a plain TIP.
+ *
+ *            PGE, PSB+ FUP, OVF FUP
+ *      OFF ─────────────────────────► ON ──── loss ────► LOST
+ *       ▲                             │ ▲                  │
+ *       └───── TIP.PGD, TraceStop ────┘ └── FUP, PGE, TIP ─┘
+ *
+ * A FUP says how far execution came, the packets around it why: after MODE.TSX, PTW, EXSTOP,
+ * BEP or CFE it belongs to those, after OVF it says where tracing goes on, and otherwise an
+ * interrupt is on its way, whose TIP or TIP.PGD follows. */
+#include "decode/flow_state.h"
+
+static bool is_time_packet(uint8_t kind)
+{
+	return kind == PACKET_TSC || kind == PACKET_TMA || kind == PACKET_MTC ||
+	       kind == PACKET_CYC || kind == PACKET_CBR;
+}
+
+/* The kind of the next packet that tells about the flow; PACKET_KIND_COUNT = none. */
+uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p)
+{
+	enum packet_context context = f->context;
+	struct packet packet;
+	int length;
+
+	for (; p < f->end; p += length) {
+		length = packet_decode(p, (size_t)(f->end - p), context, &packet);
+		if (length <= 0)
+			break;
+		context = packet_next_context(context, &packet);
+		if (!is_time_packet(packet.kind) && packet.kind != PACKET_PAD &&
+		    packet.kind != PACKET_PIP && packet.kind != PACKET_VMCS &&
+		    packet.kind != PACKET_MNT && packet.kind != PACKET_MODE_EXEC)
+			return packet.kind;
+	}
+	return PACKET_KIND_COUNT;
+}
+
+/* ---- losses ---- */
+
+void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes)
+{
+	flow_emit(f, FLOW_GAP, cause, from, 0, lost_bytes);
+	f->lost_tnt = TNT_EMPTY;
+	f->stats.losses[cause]++;
+	f->state = FLOW_STATE_LOST;
+	f->gap = cause;
+	f->tnt = TNT_EMPTY;
+	f->async = false;
+	f->bind = 0;
+}
+
+void flow_no_code(struct flow *f)
+{
+	bool is_mapped = f->cold[f->node].module.v != 0;
+
+	if (f->hot[f->node].kind == NODE_BAD)
+		flow_gap(f, LOSS_MISMATCH, f->node, 0);
+	else
+		flow_gap(f, is_mapped ? LOSS_MISSING_CODE : LOSS_BAD_IP, f->node, 0);
+}
+
+static void bad_packet(struct flow *f)
+{
+	flow_gap(f, LOSS_BAD_PACKET, f->state == FLOW_STATE_ON ? f->node : 0,
+		 (uint32_t)(f->end - f->p));
+	f->p = f->end;
+}
+
+static void overflow(struct flow *f)
+{
+	f->depth = 0;
+	if (f->state == FLOW_STATE_LOST) {
+		f->gap = LOSS_OVERFLOW;
+		return;
+	}
+	flow_gap(f, LOSS_OVERFLOW, f->state == FLOW_STATE_ON ? f->node : 0, 0);
+}
+
+/* ---- walking to a place ---- */
+
+/* Along direct branches to the line that holds ip; then f->node starts there. */
+static bool walk_to(struct flow *f, uint64_t ip)
+{
+	for (unsigned i = 0; i < FLOW_DIRECT_MAX && f->err == ERR_NONE; i++) {
+		node_id n = f->node;
+		bool is_here = graph_node_has_instruction(f->graph, n, ip);
+
+		/* Goldmont names the next instruction instead of the indirect branch. */
+		if (!is_here && !flow_node_is_direct(f, n) && f->hot[n].kind != NODE_COND &&
+		    ip == f->cold[n].end_ip) {
+			ip = f->cold[n].branch_ip;
+			is_here = flow_has_code(f, n);
+		}
+		if (is_here) {
+			if (ip != f->hot[n].ip)
+				f->node = flow_target(f, ip);
+			return f->node != 0;
+		}
+		if (!flow_node_is_direct(f, n) || !flow_step(f))
+			break;
+	}
+	return false;
+}
+
+/* Along direct branches to the one that left traced code. */
+static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
+{
+	for (unsigned i = 0; i < FLOW_DIRECT_MAX && f->err == ERR_NONE; i++) {
+		node_id n = f->node;
+		const struct node_cold *cold = &f->cold[n];
+		uint8_t kind = f->hot[n].kind;
+		bool leaves = has_ip &&
+			      (cold->target_ip == ip || (kind == NODE_COND && cold->end_ip == ip));
+
+		if (!flow_has_code(f, n)) {
+			flow_no_code(f);
+			return;
+		}
+		if (!leaves && flow_node_is_direct(f, n)) {
+			if (!flow_step(f))
+				break;
+			continue;
+		}
+		if (!leaves && kind == NODE_COND && !f->sideband->config.filter.v)
+			break;
+		node_id to = has_ip ? flow_target(f, ip) : 0;
+		if (kind == NODE_RETURN)
+			flow_pop(f);
+		else if (kind == NODE_CALL || kind == NODE_CALL_INDIRECT)
+			flow_push(f, n);
+		f->ordinal += f->hot[n].insn_count;
+		flow_emit(f, FLOW_END, kind == NODE_SYSCALL ? FLOW_END_SYSCALL : FLOW_END_BRANCH, n,
+			  to, 0);
+		f->state = FLOW_STATE_OFF;
+		return;
+	}
+	flow_gap(f, LOSS_MISMATCH, f->node, 0);
+}
+
+bool flow_deferred_tip(struct flow *f)
+{
+	struct packet packet;
+
+	if (flow_node_is_direct(f, f->node) || f->hot[f->node].kind == NODE_COND)
+		return false;
+	while (f->p < f->end) {
+		int length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &packet);
+
+		if (length <= 0)
+			return false;
+		if (packet.kind == PACKET_TIP && packet.count) {
+			f->last_ip = packet_ip(f->last_ip, packet.count, packet.payload);
+			f->p += length;
+			f->stats.packets++;
+			f->stats.tips++;
+			return flow_take_tip(f, f->last_ip);
+		}
+		if (packet.kind == PACKET_TNT) {
+			unsigned used = 63 - (unsigned)__builtin_ctzll(f->tnt);
+
+			if (used + packet.count > 63)
+				return false;
+			f->tnt &= f->tnt - 1;
+			f->tnt |= packet.payload >> used | (uint64_t)1
+								   << (63 - used - packet.count);
+			f->stats.tnt_bits += packet.count;
+		} else if (is_time_packet(packet.kind)) {
+			if (flow_time_packet(&f->time, &packet))
+				flow_anchor(f);
+		} else if (packet.kind != PACKET_PAD) {
+			return false;
+		}
+		f->p += length;
+		f->stats.packets++;
+	}
+	return false;
+}
+
+/* ---- packets ---- */
+
+static void take_time(struct flow *f, const struct packet *p)
+{
+	if (p->kind == PACKET_CYC)
+		f->cycles_pending = true;
+	if (p->kind == PACKET_CBR)
+		flow_emit(f, FLOW_FREQUENCY, 0, 0, f->state == FLOW_STATE_ON ? f->node : 0,
+			  (uint32_t)p->payload);
+	if (flow_time_packet(&f->time, p))
+		flow_anchor(f);
+}
+
+static bool take_ip(struct flow *f, const struct packet *p)
+{
+	if (p->count == 0)
+		return false;
+	f->last_ip = packet_ip(f->last_ip, p->count, p->payload);
+	if (p->count == 3 || p->count == 6)
+		f->last_ip_certain = true;
+	return true;
+}
+
+static void interrupted(struct flow *f, uint64_t ip)
+{
+	node_id to = flow_target(f, ip), from = f->node;
+
+	f->async = false;
+	if (!to)
+		return;
+	flow_emit(f, f->tx_aborts ? FLOW_TX_ABORT : FLOW_INTERRUPT, 0, from, to, 0);
+	f->tx_aborts = false;
+	f->node = to;
+}
+
+static void take_tip(struct flow *f, const struct packet *p)
+{
+	f->stats.tips++;
+	if (!take_ip(f, p)) {
+		/* Without an ip the target is outside of what is traced. */
+		if (f->state == FLOW_STATE_ON)
+			flow_gap(f, LOSS_MISMATCH, f->node, 0);
+		return;
+	}
+	if (f->state == FLOW_STATE_OFF)
+		flow_gap(f, LOSS_MISMATCH, 0, 0);
+	if (f->state == FLOW_STATE_LOST) {
+		flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
+		return;
+	}
+	if (f->async) {
+		interrupted(f, f->last_ip);
+		return;
+	}
+	if (!flow_step_to_branch(f))
+		return;
+	if (f->guessed) {
+		f->guessed = false;
+		flow_resume_agree(f, f->last_ip);
+	}
+	if (flow_take_tip(f, f->last_ip))
+		return;
+	if (flow_has_code(f, f->node))
+		flow_gap(f, LOSS_MISMATCH, f->node, 0);
+	else
+		flow_no_code(f);
+	flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
+}
+
+static void take_pge(struct flow *f, const struct packet *p)
+{
+	bool was_lost = f->state == FLOW_STATE_LOST;
+	task_id before = f->task;
+
+	if (!take_ip(f, p))
+		return;
+	f->async = false;
+	flow_context_begin(f, f->last_ip);
+	if (was_lost && f->task.v == before.v) {
+		flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
+		return;
+	}
+	node_id n = flow_target(f, f->last_ip);
+	if (!n)
+		return;
+	if (f->state == FLOW_STATE_ON)
+		flow_emit(f, FLOW_END, FLOW_END_BRANCH, f->node, 0, 0);
+	f->state = FLOW_STATE_ON;
+	f->node = n;
+	flow_emit(f, FLOW_BEGIN, 0, 0, n, 0);
+	if (!flow_has_code(f, n))
+		flow_no_code(f);
+}
+
+static void take_pgd(struct flow *f, const struct packet *p)
+{
+	bool has_ip = take_ip(f, p);
+
+	f->guessed = false;
+	if (f->state != FLOW_STATE_ON)
+		return;
+	if (f->async) {
+		f->async = f->tx_aborts = false;
+		flow_emit(f, FLOW_END, FLOW_END_ASYNC, f->node, 0, 0);
+		f->state = FLOW_STATE_OFF;
+		return;
+	}
+	walk_out(f, has_ip, f->last_ip);
+}
+
+/* The packet in front of a FUP decides what happens there. */
+static void take_bound(struct flow *f)
+{
+	unsigned bind = f->bind;
+	node_id n = f->node;
+
+	f->bind = 0;
+	if (bind & FLOW_BIND_PTWRITE)
+		flow_emit(f, FLOW_PTWRITE, 0, n, 0, f->bound_data);
+	if (bind & FLOW_BIND_POWER)
+		flow_emit(f, FLOW_POWER, 0, n, 0, f->bound_data);
+	if (bind & FLOW_BIND_EVENT)
+		flow_emit(f, FLOW_EVENT, 0, n, 0, f->bound_data);
+	if (!(bind & FLOW_BIND_TX))
+		return;
+	if (f->tx & PACKET_TSX_ABORT) {
+		f->async = f->tx_aborts = true;
+		f->in_tx = false;
+	} else if (f->in_tx != (f->tx & PACKET_TSX_IN)) {
+		f->in_tx = f->tx & PACKET_TSX_IN;
+		flow_emit(f, f->in_tx ? FLOW_TX_BEGIN : FLOW_TX_COMMIT, 0, 0, n, 0);
+	}
+}
+
+static void take_fup(struct flow *f, const struct packet *p, const uint8_t *after)
+{
+	f->guessed = false;
+	bool after_overflow = f->state == FLOW_STATE_LOST && f->gap == LOSS_OVERFLOW;
+
+	if (!take_ip(f, p)) {
+		f->bind = 0;
+		return;
+	}
+	if (f->state == FLOW_STATE_OFF) {
+		f->node = flow_target(f, f->last_ip);
+		take_bound(f);
+		f->async = false;
+		return;
+	}
+	if (f->state == FLOW_STATE_LOST) {
+		bool resumed = flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN);
+
+		if (!resumed || after_overflow) {
+			f->bind = 0;
+			return;
+		}
+	} else if (!walk_to(f, f->last_ip)) {
+		if (f->err != ERR_NONE)
+			return;
+		if (flow_has_code(f, f->node))
+			flow_gap(f, LOSS_MISMATCH, f->node, 0);
+		else
+			flow_no_code(f);
+		if (!flow_resume(f, f->last_ip, FLOW_RESUME_CERTAIN))
+			return;
+	}
+	if (f->bind) {
+		take_bound(f);
+		return;
+	}
+	uint8_t next = flow_peek_kind(f, after);
+	f->async = next == PACKET_TIP || next == PACKET_TIP_PGD;
+}
+
+/* A packet whose FUP may follow: waits for it, or happens here. */
+static void take_binding(struct flow *f, unsigned bind, bool has_fup, const uint8_t *after)
+{
+	f->bind |= bind;
+	if (has_fup && flow_peek_kind(f, after) == PACKET_FUP)
+		return;
+	if (f->state != FLOW_STATE_ON)
+		f->node = 0;
+	take_bound(f);
+}
+
+static void take_tsx(struct flow *f, const struct packet *p, const uint8_t *after)
+{
+	f->tx = (uint8_t)p->payload;
+	if (f->state == FLOW_STATE_ON && flow_peek_kind(f, after) == PACKET_FUP)
+		f->bind |= FLOW_BIND_TX;
+	else
+		f->in_tx = p->payload & PACKET_TSX_IN;
+}
+
+static void keep_payload(struct flow *f, const struct packet *p)
+{
+	f->bound_data = (uint32_t)f->payloads.count;
+	if (!vec_push(&f->payloads, p->payload))
+		f->err = ERR_NOMEM;
+}
+
+static void take_other(struct flow *f, const struct packet *p, const uint8_t *after)
+{
+	switch (p->kind) {
+	case PACKET_PTW:
+		keep_payload(f, p);
+		take_binding(f, FLOW_BIND_PTWRITE, p->flag, after);
+		break;
+	case PACKET_MWAIT:
+	case PACKET_PWRE:
+	case PACKET_PWRX:
+	case PACKET_EXSTOP:
+		f->bound_data = p->kind;
+		take_binding(f, FLOW_BIND_POWER, p->flag || p->kind == PACKET_MWAIT, after);
+		break;
+	case PACKET_BEP: take_binding(f, FLOW_BIND_BLOCK, p->flag, after); break;
+	case PACKET_CFE:
+		/* Without its own FUP it only announces the interrupt that follows. */
+		f->bound_data = p->extra << 8 | (uint32_t)p->payload;
+		if (p->flag)
+			take_binding(f, FLOW_BIND_EVENT, true, after);
+		else
+			flow_emit(f, FLOW_EVENT, 0, 0, 0, f->bound_data);
+		break;
+	case PACKET_EVD: break;
+	}
+}
+
+/* Bits although tracing is off: code ran, so the TIP.PGE is missing. Seen on real CPUs behind an
+ * interrupt, in the last bytes before tracing was stopped; like perf, go on where the
+ * interrupt hit. */
+static bool unannounced(struct flow *f)
+{
+	if (!f->node || !flow_has_code(f, f->node)) {
+		flow_gap(f, LOSS_MISMATCH, 0, 0);
+		return false;
+	}
+	f->state = FLOW_STATE_ON;
+	if (!flow_step_to_branch(f))
+		return false;
+	task_id before = f->task;
+	flow_context_begin(f, f->hot[f->node].ip);
+	if (f->task.v != before.v)
+		f->node = flow_target(f, f->hot[f->node].ip);
+	return true;
+}
+
+static void take_tnt(struct flow *f, const struct packet *p)
+{
+	if (p->count == 0)
+		return;
+	uint64_t tnt = p->payload | (uint64_t)1 << (63 - p->count);
+
+	f->stats.tnt_bits += p->count;
+	if (f->state == FLOW_STATE_OFF && !unannounced(f))
+		return;
+	if (f->state == FLOW_STATE_LOST) {
+		f->lost_tnt = tnt;
+		return;
+	}
+	f->async = f->guessed = false;
+	f->bind = 0;
+	f->tnt = tnt;
+}
+
+void flow_packet(struct flow *f)
+{
+	struct packet p;
+	int length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &p);
+
+	if (length == PACKET_BAD || (length == PACKET_CUT_SHORT && f->piece->next_sync_ip)) {
+		bad_packet(f);
+		return;
+	}
+	if (length == PACKET_CUT_SHORT) {
+		f->p = f->end;
+		return;
+	}
+	f->context = packet_next_context(f->context, &p);
+	f->p += length;
+	f->stats.packets++;
+	switch (p.kind) {
+	case PACKET_TSC:
+	case PACKET_TMA:
+	case PACKET_MTC:
+	case PACKET_CYC:
+	case PACKET_CBR: take_time(f, &p); break;
+	case PACKET_TNT: take_tnt(f, &p); break;
+	case PACKET_TIP: take_tip(f, &p); break;
+	case PACKET_TIP_PGE: take_pge(f, &p); break;
+	case PACKET_TIP_PGD: take_pgd(f, &p); break;
+	case PACKET_FUP: take_fup(f, &p, f->p); break;
+	case PACKET_MODE_EXEC: f->mode = p.payload == 64 ? INSN_64 : INSN_32; break;
+	case PACKET_MODE_TSX: take_tsx(f, &p, f->p); break;
+	case PACKET_OVF: overflow(f); break;
+	case PACKET_TRACE_STOP:
+		if (f->state == FLOW_STATE_ON)
+			flow_emit(f, FLOW_END, FLOW_END_BRANCH, f->node, 0, 0);
+		if (f->state == FLOW_STATE_ON)
+			f->state = FLOW_STATE_OFF;
+		break;
+	default: take_other(f, &p, f->p); break;
+	}
+}
+
+/* ---- pieces ---- */
+
+void flow_start_piece(struct flow *f)
+{
+	const struct flow_piece *piece = f->piece;
+	bool on = false, overflowed = false, in_header = true;
+	struct packet p;
+	int length;
+
+	f->p = piece->bytes;
+	f->end = piece->bytes + piece->count;
+	f->last_ip = 0;
+	f->last_ip_certain = true;
+	f->cycles_pending = false;
+	f->context = PACKET_NO_BLOCK;
+	f->mode = INSN_64;
+	f->state = FLOW_STATE_OFF;
+	f->node = 0;
+	f->tnt = f->lost_tnt = TNT_EMPTY;
+	f->ordinal = 0;
+	f->depth = f->top = 0;
+	f->async = f->in_tx = f->tx_aborts = false;
+	f->bind = 0;
+	f->task = (task_id){0};
+	f->space = (space_id){0};
+	f->next_switch = piece->buffer->first_switch;
+	flow_time_start(&f->time, piece);
+	length = packet_decode(f->p, piece->count, f->context, &p);
+	if (length <= 0 || p.kind != PACKET_PSB) {
+		flow_context_start(f);
+		flow_gap(f, piece->cut ? piece->cut : LOSS_BAD_PACKET, 0, (uint32_t)piece->count);
+		f->p = f->end;
+		return;
+	}
+	for (f->p += length; in_header && f->p < f->end; f->p += length) {
+		length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &p);
+		if (length <= 0)
+			break;
+		if (is_time_packet(p.kind))
+			take_time(f, &p);
+		switch (p.kind) {
+		case PACKET_TSC:
+		case PACKET_TMA:
+		case PACKET_MTC:
+		case PACKET_CYC:
+		case PACKET_CBR:
+		case PACKET_PAD:
+		case PACKET_PIP:
+		case PACKET_VMCS:
+		case PACKET_MNT: break;
+		case PACKET_MODE_EXEC: f->mode = p.payload == 64 ? INSN_64 : INSN_32; break;
+		case PACKET_MODE_TSX: f->in_tx = p.payload & PACKET_TSX_IN; break;
+		case PACKET_FUP: on = take_ip(f, &p); break;
+		case PACKET_OVF:
+			/* Ends the header without a PSBEND. */
+			overflowed = true;
+			in_header = false;
+			break;
+		case PACKET_PSBEND: in_header = false; break;
+		default:
+			in_header = false;
+			length = 0;
+			break;
+		}
+		f->stats.packets += length > 0;
+	}
+	flow_context_start(f);
+	if (overflowed) {
+		overflow(f);
+	} else if (on && flow_peek_kind(f, f->p) != PACKET_TIP_PGE) {
+		/* Some CPUs write the FUP also when tracing is about to begin there. */
+		f->node = flow_target(f, f->last_ip);
+		f->state = FLOW_STATE_ON;
+		flow_emit(f, FLOW_SYNC, 0, 0, f->node, 0);
+	}
+}
+
+void flow_end_piece(struct flow *f)
+{
+	if (f->err == ERR_NONE && f->state == FLOW_STATE_ON && !f->async &&
+	    f->piece->next_sync_ip && !walk_to(f, f->piece->next_sync_ip)) {
+		if (flow_has_code(f, f->node))
+			flow_gap(f, LOSS_MISMATCH, f->node, 0);
+		else
+			flow_no_code(f);
+	}
+	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, f->piece->next_time_ns);
+}

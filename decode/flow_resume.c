@@ -1,0 +1,123 @@
+/* See flow_state.h: where execution goes on after a gap.
+ *
+ * TIP.PGE and FUPs tell it. A plain TIP does too, but real CPUs write a TIP after the TNT bits
+ * of younger branches: what stands in front of the TIP may belong behind its target.
+ *
+ *      TNT ...NNTT   TIP bar   TIP main+0x14      bar returns to foo by the last T,
+ *                ^                                foo's return is the second TIP
+ *
+ * So a resume by TIP is a guess until the next packet is used. If that is a TIP for a return
+ * which contradicts the return stack, the last bits of the TNT before are tried: as many as
+ * bring the walk to a return that agrees with the stack. */
+#include "decode/flow_state.h"
+
+#include <string.h>
+
+/* The ip that the nth newest entry of the return stack returns to. */
+static uint64_t stack_ip(const struct flow *f, unsigned n)
+{
+	node_id entry = f->stack[(f->top + FLOW_STACK - n) % FLOW_STACK];
+	node_id id = entry & ~FLOW_STACK_RETURN_NODE;
+
+	return entry & FLOW_STACK_RETURN_NODE ? f->hot[id].ip : f->cold[id].end_ip;
+}
+
+/* Entries of the return stack survive a stay in unknown code; a return to one of them ends
+ * those above. */
+static void unwind_stack(struct flow *f, uint64_t ip)
+{
+	for (unsigned i = 0; i < f->depth; i++) {
+		if (stack_ip(f, i) != ip)
+			continue;
+		f->depth -= i + 1;
+		f->top = (f->top + FLOW_STACK - i - 1) % FLOW_STACK;
+		return;
+	}
+}
+
+bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
+{
+	node_id n = flow_target(f, ip);
+
+	if (!n || !flow_has_code(f, n))
+		return false;
+	if (how == FLOW_RESUME_TIP) {
+		bool code_was_missing = f->gap == LOSS_MISSING_CODE || f->gap == LOSS_BAD_IP;
+		uint8_t flags = f->hot[n].flags;
+
+		/* Behind lost bytes LastIP may be wrong: then only likely targets. */
+		if (!code_was_missing && !f->last_ip_certain &&
+		    !(flags & (NODE_INTO_FUNCTION | NODE_CALL_PRECEDED)))
+			return false;
+		if (flags & NODE_CALL_PRECEDED)
+			unwind_stack(f, ip);
+		f->guessed = code_was_missing && f->lost_tnt != TNT_EMPTY;
+	}
+	f->node = n;
+	f->state = FLOW_STATE_ON;
+	flow_emit(f, FLOW_RESUME, how, 0, n, 0);
+	return true;
+}
+
+/* A branch that consumes one bit. */
+static bool take_bit(struct flow *f, bool taken)
+{
+	node_id n = f->node, to;
+
+	if (f->hot[n].kind == NODE_COND) {
+		to = graph_successor(f->graph, n, taken);
+		f->ordinal += f->hot[n].insn_count;
+		if (taken)
+			flow_emit(f,
+				  f->hot[n].flags & NODE_TAIL_JUMP ? FLOW_JUMP
+				  : f->flags & FLOW_ALL_BRANCHES   ? FLOW_BRANCH
+								   : FLOW_STEP,
+				  0, n, to, 0);
+	} else if (f->hot[n].kind == NODE_RETURN && taken) {
+		to = flow_pop(f);
+		f->ordinal += f->hot[n].insn_count;
+		if (to)
+			flow_emit(f, FLOW_RETURN, 0, n, to, 0);
+	} else {
+		return false;
+	}
+	f->node = to;
+	return to != 0;
+}
+
+/* Runs the `count` oldest of bits; true when they end at a return that the stack sends to ip. */
+static bool try_bits(struct flow *f, uint64_t bits, unsigned count, uint64_t ip)
+{
+	for (; count; count--, bits <<= 1)
+		if (!flow_step_to_branch(f) || !take_bit(f, bits >> 63))
+			return false;
+	/* An empty stack leaves the CPU no choice but a TIP. */
+	return flow_step_to_branch(f) && f->hot[f->node].kind == NODE_RETURN &&
+	       (f->depth == 0 || stack_ip(f, 0) == ip);
+}
+
+void flow_resume_agree(struct flow *f, uint64_t ip)
+{
+	enum { EVENTS_SPARE = 4096 };
+	unsigned count = 63 - (unsigned)__builtin_ctzll(f->lost_tnt);
+	size_t events = f->event_count;
+	uint64_t ordinal = f->ordinal;
+	node_id node = f->node, stack[FLOW_STACK];
+	unsigned depth = f->depth, top = f->top;
+
+	/* Guesses are taken back: none of their events may leave the buffer. */
+	if (f->hot[node].kind != NODE_RETURN || depth == 0 || stack_ip(f, 0) == ip ||
+	    f->event_capacity - events < EVENTS_SPARE)
+		return;
+	memcpy(stack, f->stack, sizeof stack);
+	for (unsigned n = 1; n <= count; n++) {
+		if (try_bits(f, f->lost_tnt << (count - n), n, ip))
+			return;
+		f->event_count = events;
+		f->ordinal = ordinal;
+		f->node = node;
+		f->depth = depth;
+		f->top = top;
+		memcpy(f->stack, stack, sizeof stack);
+	}
+}

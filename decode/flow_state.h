@@ -1,0 +1,151 @@
+/* The state of a flow decoder, shared by the walk (flow.c), which runs from branch to branch
+ * on TNT and TIP packets, and the handling of everything else (flow_packet.c): tracing on and
+ * off, interrupts, losses and what comes after them. Internal to these two. */
+#ifndef DECODE_FLOW_STATE_H
+#define DECODE_FLOW_STATE_H
+
+#include <stdatomic.h>
+
+#include "common/vec.h"
+#include "decode/flow.h"
+#include "decode/flow_time.h"
+#include "decode/graph.h"
+#include "decode/packet.h"
+
+/* TNT bits wait in a word, the oldest on top, a 1 behind the youngest. */
+#define TNT_EMPTY ((uint64_t)1 << 63)
+
+enum {
+	FLOW_STACK = 64,           /* of the CPU's own: returns are compressed within it */
+	FLOW_TARGETS = 4096,       /* slots of the TIP target cache */
+	FLOW_DIRECT_MAX = 100000,  /* direct branches without a packet: stuck in a loop */
+	FLOW_BUFFER_FIRST = 16384, /* events */
+	FLOW_BUFFER_MAX = 1 << 20, /* waiting for a time; then they get an estimate */
+	FLOW_DELIVER_MIN = 4096,
+};
+
+/* A return-stack entry: the call that waits, or, behind this bit, the node to return to. */
+#define FLOW_STACK_RETURN_NODE 0x80000000u
+
+enum flow_state {
+	FLOW_STATE_OFF,  /* tracing is off: f->node means nothing */
+	FLOW_STATE_ON,   /* execution is at f->node */
+	FLOW_STATE_LOST, /* a FLOW_GAP was written, its end not yet found */
+};
+
+/* What the next FUP belongs to. */
+enum {
+	FLOW_BIND_TX = 1,
+	FLOW_BIND_PTWRITE = 2,
+	FLOW_BIND_POWER = 4,
+	FLOW_BIND_BLOCK = 8,
+	FLOW_BIND_EVENT = 16,
+};
+
+struct flow {
+	struct graph *graph;
+	const struct sideband *sideband;
+	unsigned flags;
+	struct node *hot;
+	struct node_cold *cold;
+	struct flow_stats stats;
+	struct flow_time time;
+	VEC(uint64_t) payloads;
+	enum err err; /* ERR_NOMEM: stop */
+
+	struct flow_sink sink;
+	struct flow_event *events;
+	size_t event_count, event_capacity;
+	size_t settled; /* events that have their times */
+
+	/* the piece */
+	const struct flow_piece *piece;
+	const uint8_t *p, *end;
+	uint64_t last_ip;
+	bool last_ip_certain;
+	bool cycles_pending; /* a CYC whose packet is not yet done */
+	enum packet_context context;
+	enum insn_mode mode;
+	task_id task;
+	space_id space;
+	uint64_t space_until_ns;
+	size_t next_switch;
+
+	/* where execution is */
+	enum flow_state state;
+	node_id node;
+	uint64_t tnt;
+	uint64_t ordinal; /* instructions run since the piece began */
+	unsigned depth, top;
+	node_id stack[FLOW_STACK]; /* a ring: the newest at top */
+
+	/* a FUP that waits for its TIP or TIP.PGD */
+	bool async;
+	unsigned bind; /* FLOW_BIND_* */
+	uint8_t tx;    /* of the MODE.TSX that waits for its FUP: PACKET_TSX_*; */
+	bool in_tx, tx_aborts;
+	uint32_t bound_data;
+
+	/* in a gap */
+	enum loss gap;
+	uint64_t lost_tnt; /* the last TNT seen in it */
+	bool guessed;      /* resumed at a TIP, and no packet was used since */
+
+	node_id targets[FLOW_TARGETS];
+};
+
+static inline uint32_t flow_successor(const struct flow *f, node_id n, int slot)
+{
+	return atomic_load_explicit(&f->hot[n].succ[slot], memory_order_acquire);
+}
+
+/* flow.c */
+void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from, node_id to,
+	       uint32_t data);
+node_id flow_target(struct flow *f, uint64_t ip);
+void flow_push(struct flow *f, node_id call);
+node_id flow_pop(struct flow *f); /* where the newest call returns; 0 = empty */
+/* One direct branch (or none) further from f->node, with its event. */
+bool flow_step(struct flow *f);
+bool flow_node_is_direct(const struct flow *f, node_id n);
+/* The branch at f->node, which needs a TIP, goes to ip. False: it needs none. */
+bool flow_take_tip(struct flow *f, uint64_t ip);
+/* Packet boundary: settles what an anchor makes known, hands out events. */
+void flow_anchor(struct flow *f);
+
+/* Along direct branches to one that needs a packet. False when memory is short. */
+bool flow_step_to_branch(struct flow *f);
+static inline bool flow_has_code(const struct flow *f, node_id n)
+{
+	return f->hot[n].kind != NODE_MISSING && f->hot[n].kind != NODE_BAD;
+}
+
+/* flow_packet.c: one packet at f->p, which the walk cannot use. */
+void flow_packet(struct flow *f);
+void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes);
+/* A TNT bit is at hand, but the branch at f->node needs a TIP: looks for it further on. */
+bool flow_deferred_tip(struct flow *f);
+/* f->node has no code: a gap. */
+void flow_no_code(struct flow *f);
+/* The PSB+ at the start of the piece. */
+void flow_start_piece(struct flow *f);
+/* Its end: up to where the next one starts. */
+void flow_end_piece(struct flow *f);
+
+/* The kind of the next packet from p on that tells about the flow; PACKET_KIND_COUNT = none. */
+uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p);
+
+/* flow_resume.c */
+/* Ends the gap at ip, if there is code and nothing speaks against it. */
+bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how);
+/* Execution went on from a guessed resume point to f->node, whose branch is said to go to ip:
+ * looks for bits of the gap's last TNT that make both agree. */
+void flow_resume_agree(struct flow *f, uint64_t ip);
+
+/* flow_context.c: which task runs, in which space. Both emit FLOW_TASK. */
+/* At the start of a piece, by its first time. */
+void flow_context_start(struct flow *f);
+/* User code begins to run at ip: another task, or another space, may run from here. */
+void flow_context_begin(struct flow *f, uint64_t ip);
+
+#endif
