@@ -219,6 +219,8 @@ static struct aux_notes aux_notes_of(const struct aux_builder *b, const struct a
 		chunk->cpu >= 0 ? aux_note_by_cpu : aux_note_by_tid;
 	size_t bounds[2];
 
+	if (b->notes.count == 0)
+		return (struct aux_notes){0};
 	for (int i = 0; i < 2; i++) {
 		size_t low = 0, high = b->notes.count;
 

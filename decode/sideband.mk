@@ -12,8 +12,12 @@ libdecode_a_SOURCES += \
 
 SIDEBAND_LIBS = libdecode.a $(PERFDATA_LIBS) $(SYMBOLIZE_LIBS)
 
-if HAVE_CRITERION
 SIDEBAND_STREAM = decode/tests/sideband_stream.c decode/tests/sideband_stream.h $(PERFDATA_BUILDER)
+check_PROGRAMS += decode/fuzz/sideband_fuzz
+decode_fuzz_sideband_fuzz_SOURCES = decode/fuzz/sideband_fuzz.c $(FUZZ_DRIVER) $(SIDEBAND_STREAM)
+decode_fuzz_sideband_fuzz_LDADD = $(SIDEBAND_LIBS)
+
+if HAVE_CRITERION
 check_PROGRAMS += decode/tests/aux_test decode/tests/sideband_test decode/tests/space_test \
   decode/tests/switches_test decode/tests/task_test decode/tests/trace_config_test
 decode_tests_sideband_test_SOURCES = decode/tests/sideband_test.c $(SIDEBAND_STREAM)

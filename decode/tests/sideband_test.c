@@ -62,12 +62,13 @@ static void expect_lines(const char *lines)
 	const char *at = text;
 
 	for (const char *line = lines; *line;) {
-		size_t length = strcspn(line, "\n") + 1;
+		size_t length = strcspn(line, "\n");
 		char wanted[256];
 
+		length += line[length] == '\n';
 		snprintf(wanted, sizeof wanted, "%.*s", (int)length, line);
 		const char *found = strstr(at, wanted);
-		cr_expect_not_null(found, "not there, or not in this place: %sin\n%s", wanted,
+		cr_expect_not_null(found, "not there, or not in this place: %s in\n%s", wanted,
 				   text);
 		at = found ? found + length : at;
 		line += length;

@@ -233,6 +233,7 @@ Test(switches, a_ring_of_a_cpu_opened_for_one_thread)
 	cr_assert(vec_push(&s.buffers, ((struct aux_buffer){.cpu = 6, .task = {4}})));
 	cr_assert_eq(switch_finish(&b, &s), ERR_NONE);
 	cr_expect_eq(sideband_task_on_cpu(&s, 6, 0).v, 4);
+	switch_builder_done(&b);
 	sideband_done(&s);
 }
 
