@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef int (*function)(int);
@@ -18,12 +17,10 @@ __attribute__((noinline)) int helper(int value)
 	return value * 3 + 1;
 }
 
+/* Any clock will do that is before every time of the trace, which is made later. */
 static uint64_t now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return indexes + 1;
 }
 
 static void dump_header(void)
