@@ -87,6 +87,21 @@ static void put(struct container *c, struct record *r)
 	put_bytes(c, r->bytes, r->count);
 }
 
+static void to_ring(struct container *c, const struct moment *m, struct record *r)
+{
+	if (c->first_ns == 0 || m->ns < c->first_ns)
+		c->first_ns = m->ns;
+	if (m->ns > c->last_ns)
+		c->last_ns = m->ns;
+	set_size(r);
+	if (!vec_reserve(&c->rings[m->ring], c->rings[m->ring].count + r->count)) {
+		c->failed = true;
+		return;
+	}
+	memcpy(c->rings[m->ring].items + c->rings[m->ring].count, r->bytes, r->count);
+	c->rings[m->ring].count += r->count;
+}
+
 /* The sample_id trailer of a kernel record, then to the ring (or the file, if ns is 0). */
 static void emit(struct container *c, const struct moment *m, struct record *r,
 		 enum container_event event)
@@ -100,21 +115,28 @@ static void emit(struct container *c, const struct moment *m, struct record *r,
 	if (c->config.per_cpu)
 		add64(r, synthetic ? 0 : m->cpu);
 	add64(r, synthetic ? 0 : container_id(c, event, m->ring));
-	if (synthetic) {
+	if (synthetic)
 		put(c, r);
-		return;
-	}
-	if (c->first_ns == 0 || m->ns < c->first_ns)
-		c->first_ns = m->ns;
-	if (m->ns > c->last_ns)
-		c->last_ns = m->ns;
-	set_size(r);
-	if (!vec_reserve(&c->rings[m->ring], c->rings[m->ring].count + r->count)) {
-		c->failed = true;
-		return;
-	}
-	memcpy(c->rings[m->ring].items + c->rings[m->ring].count, r->bytes, r->count);
-	c->rings[m->ring].count += r->count;
+	else
+		to_ring(c, m, r);
+}
+
+/* The fields that all samples begin with. */
+static struct record *sample_begin(struct container *c, const struct moment *m, uint16_t misc,
+				   enum container_event event, uint64_t ip)
+{
+	struct record *r = record_begin(PERF_RECORD_SAMPLE, misc);
+
+	add64(r, container_id(c, event, m->ring));
+	add64(r, ip);
+	add32(r, (uint32_t)m->pid);
+	add32(r, (uint32_t)m->tid);
+	if (!c->config.timeless)
+		add64(r, m->ns);
+	if (c->config.per_cpu)
+		add64(r, m->cpu);
+	add64(r, 1); /* period */
+	return r;
 }
 
 static void put_time_conv(struct container *c)
@@ -137,7 +159,8 @@ static void put_id_index(struct container *c, const int32_t *tids, int32_t pid)
 	add64(r, (uint64_t)c->event_count * c->config.rings);
 	for (unsigned e = 0; e < c->event_count; e++) {
 		for (uint32_t ring = 0; ring < c->config.rings; ring++) {
-			bool system_wide = c->events[e] == EVENT_SWITCH;
+			bool system_wide =
+				c->events[e] == EVENT_SWITCH || c->events[e] == EVENT_SCHED;
 			int64_t tid = c->config.per_cpu ? pid : tids[ring];
 
 			add64(r, container_id(c, c->events[e], ring));
@@ -308,6 +331,41 @@ void container_switch(struct container *c, const struct moment *m, bool out, boo
 		add32(r, (uint32_t)other_tid);
 		emit(c, m, r, EVENT_SWITCH);
 	}
+}
+
+void container_sched_switch(struct container *c, const struct moment *m, const char *comm,
+			    const char *next_comm, int32_t next_tid)
+{
+	const uint64_t in_schedule = 0xffffffff81a00000;
+	char names[2][16] = {"", ""};
+	struct record *r = sample_begin(c, m, PERF_RECORD_MISC_KERNEL, EVENT_SCHED, in_schedule);
+
+	strncpy(names[0], comm, 15);
+	strncpy(names[1], next_comm, 15);
+	add32(r, SCHED_SWITCH_BYTES + 4); /* with padding */
+	add32(r, SCHED_SWITCH_TYPE);      /* common_type, flags, preempt count */
+	add32(r, (uint32_t)m->tid);
+	add(r, names[0], 16);
+	add32(r, (uint32_t)m->tid);
+	add32(r, 120);
+	add64(r, m->tid == 0 ? 0 : 1);
+	add(r, names[1], 16);
+	add32(r, (uint32_t)next_tid);
+	add32(r, 120);
+	add32(r, 0);
+	to_ring(c, m, r);
+}
+
+void container_callchain(struct container *c, const struct moment *m, const uint64_t *ips,
+			 uint32_t count)
+{
+	struct record *r = sample_begin(c, m, PERF_RECORD_MISC_USER, EVENT_CLOCK, ips[0]);
+
+	add64(r, count + 1ull);
+	add64(r, (uint64_t)PERF_CONTEXT_USER);
+	for (uint32_t i = 0; i < count; i++)
+		add64(r, ips[i]);
+	to_ring(c, m, r);
 }
 
 void container_aux(struct container *c, const struct moment *m, uint64_t offset, uint64_t bytes,

@@ -38,10 +38,10 @@ struct container_config {
 	const char *symfs;   /* where build ids are read from; NULL: the recorded paths */
 };
 
-enum { CONTAINER_RINGS = 64, CONTAINER_EVENTS = 4 };
+enum { CONTAINER_RINGS = 64, CONTAINER_EVENTS = 5 };
 
 /* The events that may be in a file; not all are in each. */
-enum container_event { EVENT_PT, EVENT_SWITCH, EVENT_DUMMY, EVENT_CLOCK };
+enum container_event { EVENT_PT, EVENT_SWITCH, EVENT_SCHED, EVENT_DUMMY, EVENT_CLOCK };
 
 /* Where an AUXTRACE record lies in the file. */
 struct aux_place {
@@ -88,8 +88,10 @@ void container_itrace_start(struct container *c, const struct moment *m);
 /* other: the thread switched to (out) or from (in). `m` is the one that leaves or comes. */
 void container_switch(struct container *c, const struct moment *m, bool out, bool preempt,
 		      int32_t other_pid, int32_t other_tid);
-void container_sched_switch(struct container *c, const struct moment *m, const char *prev_comm,
-			    int32_t prev_tid, const char *next_comm, int32_t next_tid);
+/* The tracepoint: m is the thread that leaves. */
+void container_sched_switch(struct container *c, const struct moment *m, const char *comm,
+			    const char *next_comm, int32_t next_tid);
+/* A sample of the clock event: user ips, the innermost first. */
 void container_callchain(struct container *c, const struct moment *m, const uint64_t *ips,
 			 uint32_t count);
 void container_aux(struct container *c, const struct moment *m, uint64_t offset, uint64_t bytes,

@@ -14,7 +14,8 @@
 #include "testdata/sim_clock.h"
 
 enum feature {
-	FEATURE_BUILD_ID = 2,
+	FEATURE_TRACING_DATA = 1,
+	FEATURE_BUILD_ID,
 	FEATURE_HOSTNAME,
 	FEATURE_OSRELEASE,
 	FEATURE_VERSION,
@@ -57,6 +58,12 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 		attr.context_switch = 1;
 		return attr;
 	}
+	if (event == EVENT_SCHED) {
+		attr.type = PERF_TYPE_TRACEPOINT;
+		attr.config = SCHED_SWITCH_TYPE;
+		attr.sample_type |= PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
+		return attr;
+	}
 	attr.inherit = config->per_cpu;
 	attr.exclude_kernel = attr.exclude_hv = 1;
 	attr.enable_on_exec = !config->attached;
@@ -71,6 +78,12 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 			(config->mtc ? CONFIG_MTC | config->mtc_shift * CONFIG_MTC_PERIOD : 0u);
 		return attr;
 	}
+	if (event == EVENT_CLOCK) {
+		attr.config = PERF_COUNT_SW_CPU_CLOCK;
+		attr.sample_type |= PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
+		attr.disabled = 1;
+		return attr;
+	}
 	attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
 	attr.ksymbol = attr.bpf_event = 1;
 	attr.build_id = config->mmap_build_ids;
@@ -83,6 +96,8 @@ static const char *event_name(enum container_event event)
 	switch (event) {
 	case EVENT_PT: return "intel_pt//u";
 	case EVENT_SWITCH: return "dummy:HG";
+	case EVENT_SCHED: return "sched:sched_switch";
+	case EVENT_CLOCK: return "cpu-clock:u";
 	default: return "dummy:u";
 	}
 }
@@ -206,6 +221,7 @@ static bool write_build_ids(FILE *f, const struct container *c)
 static bool has_feature(const struct container *c, enum feature feature)
 {
 	switch (feature) {
+	case FEATURE_TRACING_DATA: return c->config.switches == SWITCHES_TRACEPOINT;
 	case FEATURE_BUILD_ID: return c->config.header_build_ids;
 	case FEATURE_SAMPLE_TIME: return !c->config.timeless;
 	case FEATURE_COMPRESSED: return c->config.compressed;
@@ -220,6 +236,7 @@ static bool write_feature(FILE *f, const struct container *c, enum feature featu
 	uint32_t cpus = c->config.per_cpu ? c->config.rings : 2;
 
 	switch (feature) {
+	case FEATURE_TRACING_DATA: return write_tracing_data(f);
 	case FEATURE_BUILD_ID: return write_build_ids(f, c);
 	case FEATURE_HOSTNAME: return write_string(f, "testdata");
 	case FEATURE_OSRELEASE: return write_string(f, "6.1.0-18-amd64");
@@ -294,7 +311,11 @@ enum err container_open(struct container *c, const char *path,
 	c->events[c->event_count++] = EVENT_PT;
 	if (config->switches == SWITCHES_CPU_WIDE)
 		c->events[c->event_count++] = EVENT_SWITCH;
+	if (config->switches == SWITCHES_TRACEPOINT)
+		c->events[c->event_count++] = EVENT_SCHED;
 	c->events[c->event_count++] = EVENT_DUMMY;
+	if (config->callchains)
+		c->events[c->event_count++] = EVENT_CLOCK;
 	c->data_at = HEADER_BYTES + 8ull * c->event_count * config->rings +
 		     c->event_count * (128 + sizeof(struct section));
 	c->file = fopen(path, "wb");

@@ -17,6 +17,11 @@ enum {
 	CONFIG_PSB_PERIOD = 1 << 24,
 };
 
+/* The tracepoint's number, which the TRACING_DATA feature explains. */
+enum { SCHED_SWITCH_TYPE = 314, SCHED_SWITCH_BYTES = 64 };
+
+bool write_tracing_data(FILE *f);
+
 static inline uint64_t container_id(const struct container *c, enum container_event event,
 				    uint32_t ring)
 {

@@ -4,7 +4,7 @@ noinst_PROGRAMS += testdata/ptgen
 testdata_ptgen_SOURCES = testdata/ptgen.c \
   testdata/callstack.c testdata/callstack.h \
   testdata/container.c testdata/container.h testdata/container_header.c \
-  testdata/container_private.h \
+  testdata/container_private.h testdata/container_tracing.c \
   testdata/insn.c testdata/insn.h \
   testdata/loop.c testdata/loop.h \
   testdata/fault.c \

@@ -17,7 +17,10 @@
 #include "testdata/machine_private.h"
 #include "testdata/sim_clock.h"
 
-enum { KEEP_CPU_EVENTS = 24 /* a call that is over within so many events does not block */ };
+enum {
+	KEEP_CPU_EVENTS = 24, /* a call that is over within so many events does not block */
+	CHAIN_MAX = 127,      /* perf's default limit */
+};
 
 #define FIRST_CYCLES (2800000000ull * 450000) /* a machine that is up for five days */
 
@@ -49,6 +52,37 @@ static void spend_insns(struct machine *m, uint32_t insns)
 		m->now += 320;
 }
 
+/* Keeps the return addresses, for call chains: the depth tells which are alive. */
+static void note_call(struct machine *m, struct thread *t, uint64_t return_to)
+{
+	if (!m->o->container.callchains || t->depth == 0)
+		return;
+	if (t->depth > t->stack_capacity) {
+		uint64_t *grown = realloc(t->stack, 2ull * t->depth * sizeof *grown);
+
+		if (!grown) {
+			m->failed = true;
+			return;
+		}
+		t->stack = grown;
+		t->stack_capacity = 2 * t->depth;
+	}
+	t->stack[t->depth - 1] = return_to;
+}
+
+static void sample_callchain(struct machine *m, struct thread *t)
+{
+	uint64_t ips[CHAIN_MAX];
+	uint32_t count = 0;
+	struct moment at = machine_moment(m, t);
+
+	ips[count++] = t->ip;
+	for (uint32_t d = t->depth; d > 0 && count < CHAIN_MAX && d <= t->stack_capacity; d--)
+		if (t->stack[d - 1])
+			ips[count++] = t->stack[d - 1];
+	container_callchain(&m->file, &at, ips, count);
+}
+
 static void on_branch(struct machine *m, struct thread *t, const struct rec_event *ev, size_t at)
 {
 	struct stream *s = machine_stream(m, t);
@@ -59,6 +93,8 @@ static void on_branch(struct machine *m, struct thread *t, const struct rec_even
 		return_to = next;
 	t->ip = ev->to;
 	t->depth = ev->depth;
+	if (return_to)
+		note_call(m, t, return_to);
 	tracer_branch(&s->tracer, m->now, branches[ev->kind].branch, ev->to, return_to);
 	if (ev->kind != REC_NOT_TAKEN)
 		machine_tell(m, t, branches[ev->kind].kind, ev->from, ev->to, NULL);
@@ -146,6 +182,7 @@ static void on_start(struct machine *m, struct thread *t, const struct rec_event
 		.last_cpu = NO_CPU,
 		.traced = m->o->cpus || first,
 		.depth = ev->depth,
+		.comm = first ? m->r->comm : m->threads[ev->extra - 1].comm,
 	};
 	if (first || m->threads[ev->extra - 1].pid != t->pid)
 		t->image = ++m->images;
@@ -182,6 +219,7 @@ static void on_kernel_event(struct machine *m, struct thread *t, const struct re
 	case REC_COMM: {
 		bool exec = event > 0 && m->r->events.items[event - 1].kind == REC_EXEC;
 
+		t->comm = ev->extra;
 		container_comm(&m->file, &at, recording_string(m->r, ev->extra), exec);
 		break;
 	}
@@ -207,6 +245,8 @@ static void on_event(struct machine *m, size_t at)
 			break;
 		spend_insns(m, ev->insns);
 		t->ip = ev->from;
+		if (m->o->container.callchains)
+			sample_callchain(m, t);
 		machine_interrupt(m, t, "irq", 2000, 9000);
 		m->next_irq =
 			m->now + sim_cycles_of_ns(500 + machine_chance(m, 2000ull * m->o->irq_us));
@@ -225,6 +265,8 @@ static void on_event(struct machine *m, size_t at)
 		machine_ensure_on_cpu(m, t, at);
 		machine_spend(m, 250, 2000);
 		t->depth = ev->depth;
+		if (ev->extra)
+			note_call(m, t, 0);
 		if (ev->extra)
 			machine_tell(m, t, TRUTH_SIGNAL, 0, 0, NULL);
 		machine_enter(m, t, ev->to);
@@ -352,6 +394,8 @@ static void machine_free(struct machine *m)
 	for (uint32_t i = 0; i < CONTAINER_RINGS; i++)
 		tracer_done(&m->streams[i].tracer);
 	map64_done(&m->touched);
+	for (size_t i = 0; m->threads && i < m->r->threads.count; i++)
+		free(m->threads[i].stack);
 	free(m->threads);
 	free(m);
 }

@@ -184,6 +184,11 @@ void machine_save(struct machine *m)
 
 static struct thread idle = {.cpu = 0};
 
+static const char *comm_of(const struct machine *m, const struct thread *t)
+{
+	return t == &idle ? "swapper" : recording_string(m->r, t->comm);
+}
+
 static void switch_record(struct machine *m, const struct thread *who, int cpu, bool out,
 			  bool preempt, const struct thread *other)
 {
@@ -193,12 +198,18 @@ static void switch_record(struct machine *m, const struct thread *who, int cpu, 
 	at.ring = m->o->cpus ? (uint32_t)cpu : 0;
 	if (m->switches_lost)
 		return;
+	if (m->o->container.switches == SWITCHES_TRACEPOINT) {
+		if (out)
+			container_sched_switch(&m->file, &at, comm_of(m, who), comm_of(m, other),
+					       other->tid);
+		return;
+	}
 	container_switch(&m->file, &at, out, preempt, other->pid, other->tid);
 }
 
 static void switch_in(struct machine *m, struct thread *t, int cpu)
 {
-	bool wide = m->o->container.switches == SWITCHES_CPU_WIDE;
+	bool wide = m->o->container.switches != SWITCHES_OWN;
 
 	t->cpu = t->last_cpu = cpu;
 	m->running[cpu] = t;

@@ -14,7 +14,10 @@ struct thread {
 	bool in_user, traced, known, exited;
 	uint64_t ip; /* in_user: the next instruction */
 	uint32_t depth;
-	uint32_t image; /* distinguishes address spaces, for page faults */
+	uint32_t comm; /* string */
+	uint32_t stack_capacity;
+	uint64_t *stack; /* stack[n]: where the frame at depth n + 1 returns to; 0 = signal frame */
+	uint32_t image;  /* distinguishes address spaces, for page faults */
 };
 
 /* One ring: its PT packets, and how far they were announced and saved. */

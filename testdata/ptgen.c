@@ -30,7 +30,7 @@ static const char help[] =
 	"      --psb-bytes N      a PSB every N bytes (16384)\n"
 	"      --mtc-shift N      an MTC every 2^N crystal ticks (3); none: no MTC\n"
 	"      --cyc --noretcomp --long-tnt --defer-tips --timeless --ovf-psb\n"
-	"      --mmap-build-ids --header-build-ids --compressed\n"
+	"      --mmap-build-ids --header-build-ids --compressed --callchains\n"
 	"      --irq-us N         an interrupt every N us or so (50); 0 = none\n"
 	"      --no-page-faults\n"
 	"      --seed N\n"
@@ -63,6 +63,7 @@ enum {
 	OPT_BUILD_IDS,
 	OPT_HEADER_BUILD_IDS,
 	OPT_COMPRESSED,
+	OPT_CALLCHAINS,
 	OPT_IRQ,
 	OPT_NO_FAULTS,
 	OPT_SEED,
@@ -94,6 +95,7 @@ static const struct option long_options[] = {
 	{"mmap-build-ids", no_argument, NULL, OPT_BUILD_IDS},
 	{"header-build-ids", no_argument, NULL, OPT_HEADER_BUILD_IDS},
 	{"compressed", no_argument, NULL, OPT_COMPRESSED},
+	{"callchains", no_argument, NULL, OPT_CALLCHAINS},
 	{"irq-us", required_argument, NULL, OPT_IRQ},
 	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
 	{"fault", required_argument, NULL, OPT_FAULT},
@@ -172,6 +174,7 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 	case OPT_BUILD_IDS: m->container.mmap_build_ids = true; break;
 	case OPT_HEADER_BUILD_IDS: m->container.header_build_ids = true; break;
 	case OPT_COMPRESSED: m->container.compressed = true; break;
+	case OPT_CALLCHAINS: m->container.callchains = true; break;
 	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
 	case OPT_NO_FAULTS: m->page_faults = false; break;
 	case OPT_SEED: m->seed = number; break;
