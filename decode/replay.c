@@ -260,11 +260,11 @@ static enum err replay_ksymbol(struct replay *r, const struct record *record, ui
 	if (r->ksymbols.count >= MAP64_NONE || !vec_push(&r->ksymbols, item) ||
 	    !map64_set(&r->ksymbol_by_start, item.start, (uint32_t)r->ksymbols.count - 1))
 		return ERR_NOMEM;
-	/* one module for all code that only kallsyms names; there vaddr is ip */
+	/* not "_text" behind it, whose place tells where the kernel was loaded */
 	struct record_mmap mmap = {.start = symbol.address,
 				   .length = symbol.bytes,
 				   .file_off = symbol.address,
-				   .path = "[kernel.kallsyms]_text"};
+				   .path = "[kernel.kallsyms]"};
 	struct mapping mapping = {.start = mmap.start,
 				  .end = mmap.start + mmap.length,
 				  .file_off = mmap.file_off,

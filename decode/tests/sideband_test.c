@@ -160,7 +160,7 @@ Test(sideband, kinds_of_mappings)
 		     "[kernel.kallsyms]_text (not found)\n"
 		     "map 1 0xffffffffc0001000-0xffffffffc0001100 @ 0xffffffffc0001000 since "
 		     "0.000000040 "
-		     "kernel [kernel.kallsyms]_text (not found)\n"
+		     "kernel [kernel.kallsyms] (not found)\n"
 		     "map 2 0x1000-0x2000 @ 0x0 since start vdso [vdso] (not found)\n"
 		     "map 2 0x2000-0x3000 @ 0x0 since start anonymous //anon (anonymous)\n"
 		     "map 2 0x3000-0x4000 @ 0x0 since start uprobes [uprobes] (anonymous)\n"
