@@ -1,20 +1,30 @@
 /* Golden cases of the segment builder and the join: tests/cases/NAME.case.
  *
- * A case is prose (# lines), functions, events in execution order, and the tree they must
- * give. Addresses are NAME or NAME+HEX. A call is 5 bytes long, so it returns to its ip + 5.
+ * A case is prose (# lines), functions, sideband, events in execution order, and the trees
+ * they must give. Addresses are NAME or NAME+HEX. A call is 5 bytes long, so it returns to its
+ * ip + 5; a syscall is 2 bytes long.
  *
- *     func NAME [ROLE] [module N]     ROLE as in enum func_role, lower case ("plt", "setjmp")
+ *     func NAME [ROLE] [module N] [kernel] [missing] [uprobes]
+ *                                     ROLE as in enum func_role, lower case ("plt", "setjmp")
+ *     inline NAME FROM TO [in NAME2]  code that was inlined there, maybe inside NAME2
+ *     line FROM TO                    the straight line of code from FROM ends with TO
  *     calls NAME+HEX                  a call instruction ends here (a place to return to)
  *     pad NAME+HEX NAME+HEX           the LSDA sends the call that returns to the first there
  *     syscall NAME+HEX NUMBER         mov $NUMBER,%eax before the syscall at that ip
- *     exec TIME / switch TIME out|in  sideband
+ *     task N [process|thread OF TIME] another task, maybe made by task OF; task 1 exists
+ *     exec TIME [N]                   task N (1) execs
+ *     switch TIME out|in [N [CPU]]    task N (1) leaves or gets a CPU (0)
+ *     sample TIME IP...               a sample of task 1 with a call chain, innermost first
+ *     filter                          an address filter was set
+ *     space N                         ips named from here on lie in another address space
+ *     cpu N / run N                   the events from here on are of that CPU's buffer, task N
  *     TIME begin|sync|resume TO
- *     TIME end syscall|async|branch FROM
+ *     TIME end syscall|async|call|icall|ret|jmp|ijmp|jcc FROM
  *     TIME call|icall|ret|jmp|ijmp|step|entry|intr|exit FROM TO
- *     TIME gap CAUSE [FROM]           CAUSE: overflow, truncated, missing, mismatch, lost
+ *     TIME gap CAUSE [FROM]
  *     TIME tx begin|commit|abort [TO]
  *     expect
- *     START..END NAME [marks]         two blanks a level
+ *     START..END NAME [marks]         two blanks a level; an inlined frame is (NAME)
  *
  * "segment_cases --accept" rewrites the expectations; read the diff. Speaks TAP. */
 #include <dirent.h>
@@ -25,7 +35,21 @@
 #include "decode/join.h"
 #include "decode/segment.h"
 
-enum { NODES_MAX = 4096, FUNCS_MAX = 256, FUNC_BYTES = 0x1000, CALL_BYTES = 5 };
+enum {
+	NODES_MAX = 4096,
+	FUNCS_MAX = 256,
+	INLINES_MAX = 32,
+	TASKS_MAX = 8,
+	CPUS_MAX = 4,
+	SPACES_MAX = 8,
+	FUNC_BYTES = 0x1000,
+	CALL_BYTES = 5,
+	SYSCALL_BYTES = 2,
+	MOV_BYTES = 5
+};
+
+#define KERNEL_BASE    (1ull << 63)
+#define MODULE_MISSING 99
 
 /* ---- a graph and a symbolizer made of the case's text ---- */
 
@@ -46,6 +70,16 @@ struct symbolizer {
 		uint8_t code[5];
 	} syscalls[64];
 	size_t syscall_count;
+	struct {
+		char name[64];
+		uint64_t start, end;
+		struct inline_frame frame;
+	} inlines[INLINES_MAX];
+	uint32_t inline_count;
+	struct {
+		uint64_t ip, branch_ip;
+	} lines[64];
+	size_t line_count;
 };
 
 static struct graph graph;
@@ -66,29 +100,68 @@ struct graph_tables graph_tables(struct graph *g)
 	return (struct graph_tables){g->hot, g->cold};
 }
 
+static uint32_t func_of_ip(uint64_t ip)
+{
+	return (uint32_t)((ip & ~KERNEL_BASE) / FUNC_BYTES);
+}
+
+inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
+			       uint64_t *until)
+{
+	inline_id innermost = {0};
+
+	(void)module;
+	*until = UINT64_MAX;
+	for (uint32_t i = 1; i <= s->inline_count; i++) {
+		uint64_t start = s->inlines[i].start, end = s->inlines[i].end;
+
+		if (vaddr >= start && vaddr < end)
+			innermost.v = i; /* inner ones come later */
+		if (vaddr < start && start < *until)
+			*until = start;
+		if (vaddr < end && end < *until)
+			*until = end;
+	}
+	return innermost;
+}
+
 node_id graph_node(struct graph *g, space_id space, uint64_t ip)
 {
-	uint32_t func = (uint32_t)(ip / FUNC_BYTES);
+	uint32_t func = func_of_ip(ip);
+	uint64_t until;
 
 	for (uint32_t i = 1; i <= g->count; i++)
-		if (g->cold[i].ip == ip)
+		if (g->cold[i].ip == ip && g->cold[i].space.v == space.v)
 			return i;
 	node_id n = ++g->count;
-	g->cold[n] = (struct node_cold){
+	struct node *hot = &g->hot[n];
+	struct node_cold *cold = &g->cold[n];
+	*cold = (struct node_cold){
 		.ip = ip, .branch_ip = ip, .end_ip = ip + CALL_BYTES, .vaddr = ip, .space = space};
-	if (func <= symbols.count && symbols.funcs[func].module.v != 99) {
-		g->hot[n].func = func;
-		g->cold[n].module = symbols.funcs[func].module;
-		g->hot[n].kind = NODE_COND;
+	for (size_t i = 0; i < symbols.line_count; i++)
+		if (symbols.lines[i].ip == ip) {
+			cold->branch_ip = symbols.lines[i].branch_ip;
+			cold->end_ip = cold->branch_ip + CALL_BYTES;
+		}
+	if (func <= symbols.count && symbols.funcs[func].module.v != MODULE_MISSING) {
+		hot->func = func;
+		cold->module = symbols.funcs[func].module;
+		hot->kind = NODE_COND;
 	} else {
-		g->hot[n].kind = NODE_MISSING;
-		g->cold[n].module = (module_id){99};
+		hot->kind = NODE_MISSING;
+		cold->module = (module_id){MODULE_MISSING};
 	}
 	if (ip % FUNC_BYTES == 0)
-		g->hot[n].flags |= NODE_INTO_FUNCTION;
+		hot->flags |= NODE_INTO_FUNCTION;
+	if (ip & KERNEL_BASE)
+		hot->flags |= NODE_KERNEL;
 	for (size_t i = 0; i < symbols.called_count; i++)
 		if (symbols.called[i] == ip)
-			g->hot[n].flags |= NODE_CALL_PRECEDED;
+			hot->flags |= NODE_CALL_PRECEDED;
+	hot->start_inline = symbolizer_inline_at(&symbols, cold->module, cold->ip, &until).v;
+	if (until <= cold->branch_ip)
+		hot->flags |= NODE_INLINE_CHANGES;
+	hot->end_inline = symbolizer_inline_at(&symbols, cold->module, cold->branch_ip, &until).v;
 	return n;
 }
 
@@ -117,19 +190,7 @@ const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id)
 
 const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id)
 {
-	(void)s;
-	(void)id;
-	return NULL;
-}
-
-inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
-			       uint64_t *until)
-{
-	(void)s;
-	(void)module;
-	(void)vaddr;
-	*until = UINT64_MAX;
-	return (inline_id){0};
+	return id.v && id.v <= s->inline_count ? &s->inlines[id.v].frame : NULL;
 }
 
 bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
@@ -153,15 +214,24 @@ static const char *const role_names[] = {"plain",           "plt",          "laz
 
 struct story {
 	struct sideband sideband;
+	struct task tasks[TASKS_MAX + 1];
+	struct aux_buffer buffers[CPUS_MAX];
+	struct space spaces[SPACES_MAX];
+	uint64_t chains[256];
+	size_t chain_count;
 	struct flow_event events[NODES_MAX];
+	uint8_t cpus[NODES_MAX]; /* of each event */
 	size_t count;
+	uint32_t space;
+	uint8_t cpu;
 	const char *file;
 	int line;
+	const char *tree; /* printed, once there is one */
 };
 
 static void story_fail(const struct story *s, const char *what)
 {
-	fprintf(stderr, "%s:%d: %s\n", s->file, s->line, what);
+	fprintf(stderr, "%s%s:%d: %s\n", s->tree ? s->tree : "", s->file, s->line, what);
 	exit(2);
 }
 
@@ -173,7 +243,7 @@ static uint64_t story_ip(const struct story *s, const char *word)
 	snprintf(name, sizeof name, "%.*s", (int)length, word);
 	for (uint32_t i = 1; i <= symbols.count; i++)
 		if (strcmp(symbols.names[i], name) == 0)
-			return (uint64_t)i * FUNC_BYTES +
+			return symbols.funcs[i].start +
 			       (word[length] ? strtoull(word + length + 1, NULL, 16) : 0);
 	story_fail(s, "no such function");
 	return 0;
@@ -181,7 +251,17 @@ static uint64_t story_ip(const struct story *s, const char *word)
 
 static node_id story_node(const struct story *s, const char *word)
 {
-	return graph_node(&graph, (space_id){2}, story_ip(s, word));
+	return graph_node(&graph, (space_id){s->space}, story_ip(s, word));
+}
+
+/* The kernel's page of probed instructions: no file has its bytes. */
+static void story_uprobes(struct story *s, uint64_t start)
+{
+	struct mapping m = {.start = start, .end = start + FUNC_BYTES, .flags = MAPPING_UPROBES};
+
+	for (size_t i = 0; i < sizeof s->spaces / sizeof *s->spaces; i++)
+		if (!vec_push(&s->spaces[i].mappings, m))
+			story_fail(s, "no memory");
 }
 
 static void story_func(struct story *s, char **words, int count)
@@ -192,7 +272,16 @@ static void story_func(struct story *s, char **words, int count)
 	symbols.funcs[f] = (struct func){.module = {1}, .start = f * FUNC_BYTES};
 	for (int i = 2; i < count; i++) {
 		if (strcmp(words[i], "missing") == 0) {
-			symbols.funcs[f].module.v = 99;
+			symbols.funcs[f].module.v = MODULE_MISSING;
+			continue;
+		}
+		if (strcmp(words[i], "kernel") == 0) {
+			symbols.funcs[f].start |= KERNEL_BASE;
+			continue;
+		}
+		if (strcmp(words[i], "uprobes") == 0) {
+			story_uprobes(s, symbols.funcs[f].start);
+			symbols.funcs[f].module.v = MODULE_MISSING;
 			continue;
 		}
 		if (strcmp(words[i], "module") == 0 && i + 1 < count) {
@@ -226,13 +315,54 @@ static uint8_t story_cause(const struct story *s, const char *word)
 		enum loss loss;
 	} causes[] = {{"overflow", LOSS_OVERFLOW},    {"truncated", LOSS_AUX_TRUNCATED},
 		      {"missing", LOSS_MISSING_CODE}, {"mismatch", LOSS_MISMATCH},
-		      {"lost", LOSS_AUX_LOST},        {"overwritten", LOSS_OVERWRITTEN}};
+		      {"lost", LOSS_AUX_LOST},        {"overwritten", LOSS_OVERWRITTEN},
+		      {"snapshot", LOSS_NONE},        {"bad_packet", LOSS_BAD_PACKET},
+		      {"bad_ip", LOSS_BAD_IP}};
 
 	for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
 		if (strcmp(word, causes[i].word) == 0)
 			return (uint8_t)causes[i].loss;
 	story_fail(s, "no such cause");
 	return 0;
+}
+
+static void story_make_syscall(node_id n)
+{
+	graph.hot[n].kind = NODE_SYSCALL;
+	graph.cold[n].end_ip = graph.cold[n].branch_ip + SYSCALL_BYTES;
+}
+
+static uint8_t story_end(const struct story *s, const char *word, node_id from)
+{
+	static const struct {
+		const char *word;
+		enum node_kind kind;
+	} branches[] = {{"call", NODE_CALL}, {"icall", NODE_CALL_INDIRECT}, {"ret", NODE_RETURN},
+			{"jmp", NODE_JUMP},  {"ijmp", NODE_JUMP_INDIRECT},  {"jcc", NODE_COND}};
+
+	if (strcmp(word, "async") == 0)
+		return FLOW_END_ASYNC;
+	if (strcmp(word, "syscall") == 0) {
+		if (graph.hot[from].kind != NODE_SYSCALL)
+			graph.cold[from].ip -= MOV_BYTES; /* the mov is part of the line */
+		story_make_syscall(from);
+		return FLOW_END_SYSCALL;
+	}
+	for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
+		if (strcmp(word, branches[i].word) == 0) {
+			graph.hot[from].kind = (uint8_t)branches[i].kind;
+			return FLOW_END_BRANCH;
+		}
+	story_fail(s, "no such end");
+	return 0;
+}
+
+static void story_add(struct story *s, struct flow_event e)
+{
+	if (s->count == NODES_MAX)
+		story_fail(s, "too many events");
+	s->cpus[s->count] = s->cpu;
+	s->events[s->count++] = e;
 }
 
 static void story_event(struct story *s, char **words, int count)
@@ -269,15 +399,10 @@ static void story_event(struct story *s, char **words, int count)
 	case FLOW_SYNC:
 	case FLOW_RESUME: e.to = story_node(s, words[2]); break;
 	case FLOW_END:
-		e.cause = strcmp(words[2], "syscall") == 0 ? FLOW_END_SYSCALL
-			  : strcmp(words[2], "async") == 0 ? FLOW_END_ASYNC
-							   : FLOW_END_BRANCH;
+		if (count < 4)
+			story_fail(s, "an end needs a place");
 		e.from = story_node(s, words[3]);
-		if (e.cause == FLOW_END_SYSCALL) {
-			graph.hot[e.from].kind = NODE_SYSCALL;
-			graph.cold[e.from].end_ip = graph.cold[e.from].ip + 2;
-			graph.cold[e.from].ip -= 5; /* the mov is part of the line */
-		}
+		e.cause = story_end(s, words[2], e.from);
 		break;
 	case FLOW_GAP:
 		e.cause = story_cause(s, words[2]);
@@ -294,54 +419,164 @@ static void story_event(struct story *s, char **words, int count)
 			story_fail(s, "an edge needs FROM and TO");
 		e.from = story_node(s, words[2]);
 		e.to = story_node(s, words[3]);
-		if (e.kind != FLOW_INTERRUPT)
+		if (e.kind == FLOW_ENTRY)
+			story_make_syscall(e.from);
+		else if (e.kind != FLOW_INTERRUPT)
 			graph.hot[e.from].kind = (uint8_t)kinds[k].from;
 		if (e.kind == FLOW_CALL)
 			story_call_site(s, graph.cold[e.from].end_ip);
+		if (e.kind == FLOW_CALL && graph.cold[e.to].ip == graph.cold[e.from].end_ip)
+			graph.hot[e.from].flags |= NODE_CALL_NEXT;
 	}
-	s->events[s->count++] = e;
+	story_add(s, e);
 }
 
-static void story_line(struct story *s, char *line)
+static uint32_t story_task(const struct story *s, const char *word)
 {
-	char *words[8];
-	int count = 0;
+	long n = word ? strtol(word, NULL, 10) : 1;
 
-	for (char *w = strtok(line, " \t\n"); w && count < 8; w = strtok(NULL, " \t\n"))
-		words[count++] = w;
-	if (count == 0 || words[0][0] == '#')
-		return;
-	if (strcmp(words[0], "func") == 0 && count > 1) {
+	if (n < 1 || n > TASKS_MAX || s->tasks[n].tid == 0)
+		story_fail(s, "no such task");
+	return (uint32_t)n;
+}
+
+static void story_new_task(struct story *s, char **words, int count)
+{
+	long n = strtol(words[1], NULL, 10);
+	bool thread = count > 2 && strcmp(words[2], "thread") == 0;
+
+	if (n < 2 || n > TASKS_MAX || (size_t)n != s->sideband.tasks.count)
+		story_fail(s, "tasks are numbered from 2 on");
+	struct task t = {.pid = (int32_t)n, .tid = (int32_t)n, .end_ns = TIME_NONE};
+	if (count > 4) {
+		uint32_t of = story_task(s, words[3]);
+
+		t.pid = thread ? s->tasks[of].pid : t.pid;
+		t.start_ns = strtoull(words[4], NULL, 10);
+		t.forked_from = (task_id){of};
+		t.is_new_process = !thread;
+	}
+	s->tasks[n] = t;
+	s->sideband.tasks.count = (size_t)n + 1;
+}
+
+static void story_inline(struct story *s, char **words, int count)
+{
+	uint32_t i = ++symbols.inline_count;
+
+	if (count < 4 || i >= INLINES_MAX)
+		story_fail(s, "inline NAME FROM TO [in NAME2]");
+	snprintf(symbols.inlines[i].name, sizeof symbols.inlines[i].name, "%s", words[1]);
+	symbols.inlines[i].start = story_ip(s, words[2]);
+	symbols.inlines[i].end = story_ip(s, words[3]);
+	symbols.inlines[i].frame.depth = 1;
+	for (uint32_t k = 1; count > 5 && k < i; k++)
+		if (strcmp(symbols.inlines[k].name, words[5]) == 0) {
+			symbols.inlines[i].frame.parent.v = k;
+			symbols.inlines[i].frame.depth = symbols.inlines[k].frame.depth + 1;
+		}
+}
+
+static void story_sample(struct story *s, char **words, int count)
+{
+	struct instant sample = {.time_ns = strtoull(words[1], NULL, 10),
+				 .task = {1},
+				 .callchain = s->chains + s->chain_count,
+				 .callchain_count = (uint32_t)count - 2};
+
+	for (int i = 2; i < count; i++)
+		s->chains[s->chain_count++] = story_ip(s, words[i]);
+	if (!vec_push(&s->sideband.instants, sample))
+		story_fail(s, "no memory");
+}
+
+/* The lines that are no events; false = not one of them. */
+static bool story_sideband(struct story *s, char **words, int count)
+{
+	const char *what = words[0];
+	uint64_t time_ns = strtoull(words[1], NULL, 10);
+
+	if (strcmp(what, "task") == 0) {
+		story_new_task(s, words, count);
+	} else if (strcmp(what, "exec") == 0) {
+		struct task_name n = {.time_ns = time_ns,
+				      .task = {story_task(s, count > 2 ? words[2] : NULL)},
+				      .exec = true};
+
+		if (!vec_push(&s->sideband.task_names, n))
+			story_fail(s, "no memory");
+	} else if (strcmp(what, "switch") == 0 && count > 2) {
+		struct task_switch sw = {.time_ns = time_ns,
+					 .task = {story_task(s, count > 3 ? words[3] : NULL)},
+					 .cpu = count > 4 ? atoi(words[4]) : 0,
+					 .in = strcmp(words[2], "in") == 0};
+
+		if (!vec_push(&s->sideband.task_switches, sw))
+			story_fail(s, "no memory");
+	} else if (strcmp(what, "sample") == 0) {
+		story_sample(s, words, count);
+	} else if (strcmp(what, "space") == 0) {
+		if (time_ns == 0 || time_ns >= SPACES_MAX - 1)
+			story_fail(s, "no such space");
+		s->space = (uint32_t)time_ns + 1;
+	} else if (strcmp(what, "cpu") == 0) {
+		s->cpu = (uint8_t)(time_ns % CPUS_MAX);
+	} else if (strcmp(what, "run") == 0) {
+		struct flow_event e = {.kind = FLOW_TASK, .data = story_task(s, words[1])};
+
+		e.time_ns = s->count ? s->events[s->count - 1].time_ns : 0;
+		if (count > 2)
+			e.time_ns = strtoull(words[2], NULL, 10);
+		story_add(s, e);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool story_code(struct story *s, char **words, int count)
+{
+	const char *what = words[0];
+
+	if (strcmp(what, "func") == 0) {
 		story_func(s, words, count);
-	} else if (strcmp(words[0], "calls") == 0 && count > 1) {
+	} else if (strcmp(what, "calls") == 0) {
 		story_call_site(s, story_ip(s, words[1]));
-	} else if (strcmp(words[0], "pad") == 0 && count > 2) {
+	} else if (strcmp(what, "inline") == 0) {
+		story_inline(s, words, count);
+	} else if (strcmp(what, "line") == 0 && count > 2) {
+		symbols.lines[symbols.line_count].ip = story_ip(s, words[1]);
+		symbols.lines[symbols.line_count++].branch_ip = story_ip(s, words[2]);
+	} else if (strcmp(what, "pad") == 0 && count > 2) {
 		symbols.pads[symbols.pad_count][0] = story_ip(s, words[1]);
 		symbols.pads[symbols.pad_count++][1] = story_ip(s, words[2]);
-	} else if (strcmp(words[0], "syscall") == 0 && count > 2) {
+	} else if (strcmp(what, "syscall") == 0 && count > 2) {
 		int32_t number = atoi(words[2]);
 
 		symbols.syscalls[symbols.syscall_count].ip = story_ip(s, words[1]);
 		symbols.syscalls[symbols.syscall_count].code[0] = 0xb8;
 		memcpy(symbols.syscalls[symbols.syscall_count++].code + 1, &number, 4);
-	} else if (strcmp(words[0], "exec") == 0 && count > 1) {
-		struct task_name n = {
-			.time_ns = strtoull(words[1], NULL, 10), .task = {1}, .exec = true};
-
-		if (!vec_push(&s->sideband.task_names, n))
-			story_fail(s, "no memory");
-	} else if (strcmp(words[0], "switch") == 0 && count > 2) {
-		struct task_switch sw = {.time_ns = strtoull(words[1], NULL, 10),
-					 .task = {1},
-					 .in = strcmp(words[2], "in") == 0};
-
-		if (!vec_push(&s->sideband.task_switches, sw))
-			story_fail(s, "no memory");
-	} else if (count > 1) {
-		story_event(s, words, count);
 	} else {
-		story_fail(s, "cannot read this line");
+		return false;
 	}
+	return true;
+}
+
+static void story_line(struct story *s, char *line)
+{
+	char *words[32];
+	int count = 0;
+
+	for (char *w = strtok(line, " \t\n"); w && count < 32; w = strtok(NULL, " \t\n"))
+		words[count++] = w;
+	if (count == 0 || words[0][0] == '#')
+		return;
+	if (count == 1 && strcmp(words[0], "filter") == 0)
+		s->sideband.config.filter = (str_id){1};
+	else if (count == 1)
+		story_fail(s, "cannot read this line");
+	else if (!story_code(s, words, count) && !story_sideband(s, words, count))
+		story_event(s, words, count);
 }
 
 /* ---- printing the tree ---- */
@@ -355,7 +590,7 @@ static void print_flags(FILE *out, unsigned flags)
 		     {CALL_END_INFERRED, "end?"}, {CALL_TAIL, "tail"},
 		     {CALL_SIGNAL, "signal"},     {CALL_ABORTED, "aborted"},
 		     {CALL_SWITCHED, "switched"}, {CALL_UNWOUND, "unwound"},
-		     {CALL_INTERRUPT, "kernel"}};
+		     {CALL_INTERRUPT, "kernel"},  {CALL_AMBIGUOUS, "ambiguous"}};
 	const char *separator = " [";
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -377,6 +612,8 @@ static void print_call(FILE *out, const struct trace *trace, const struct thread
 		(unsigned long long)c->end_ns);
 	if (c->kind == CALL_FRAME) {
 		fputs(symbols.names[graph.hot[c->what].func], out);
+	} else if (c->kind == CALL_INLINED) {
+		fprintf(out, "(%s)", symbols.inlines[c->what].name);
 	} else {
 		const struct bracket *b = &trace->brackets.items[c->what];
 		static const char *const kinds[] = {"syscall",     "interrupted", "page fault",
@@ -391,56 +628,157 @@ static void print_call(FILE *out, const struct trace *trace, const struct thread
 	print_flags(out, c->flags);
 }
 
-static void print_trace(FILE *out, const struct trace *trace)
+static const char *call_name(const struct thread *t, uint32_t row)
 {
-	for (size_t i = 0; i < trace->threads.count; i++) {
-		const struct thread *t = &trace->threads.items[i];
+	const struct call *c = &t->calls.items[row];
 
-		for (size_t s = 0; s < t->segments.count; s++) {
-			const struct segment *seg = &t->segments.items[s];
+	return c->kind == CALL_FRAME ? symbols.names[graph.hot[c->what].func] : "[]";
+}
 
-			for (uint32_t r = seg->first_root; r < seg->end_root; r++)
-				if (!(t->calls.items[t->roots.items[r]].flags & CALL_HIDDEN))
-					print_call(out, trace, t, t->roots.items[r]);
-			for (uint32_t c = seg->first_call; c < seg->end_call; c++)
-				if (!(t->calls.items[c].flags & (CALL_HIDDEN | CALL_ROOT)))
-					print_call(out, trace, t, c);
-		}
-		for (size_t k = 0; k < t->joins.count; k++) {
-			const struct join *j = &t->joins.items[k];
+static void print_thread(FILE *out, const struct trace *trace, const struct thread *t)
+{
+	for (size_t s = 0; s < t->segments.count; s++) {
+		const struct segment *seg = &t->segments.items[s];
 
-			fprintf(out, "join: waiting %u kept %u inferred %u agreeing %u%s\n",
-				j->waiting, j->kept, j->inferred, j->agreeing,
-				j->ambiguous ? " ambiguous" : "");
-		}
+		for (uint32_t r = seg->first_root; r < seg->end_root; r++)
+			if (!(t->calls.items[t->roots.items[r]].flags & CALL_HIDDEN))
+				print_call(out, trace, t, t->roots.items[r]);
+		for (uint32_t c = seg->first_call; c < seg->end_call; c++)
+			if (!(t->calls.items[c].flags & (CALL_HIDDEN | CALL_ROOT)))
+				print_call(out, trace, t, c);
 	}
+	for (size_t k = 0; k < t->joins.count; k++) {
+		const struct join *j = &t->joins.items[k];
+
+		fprintf(out, "join: %s waiting %u kept %u inferred %u agreeing %u%s\n",
+			join_evidence_name(j->evidence), j->waiting, j->kept, j->inferred,
+			j->agreeing, j->ambiguous ? " ambiguous" : "");
+	}
+	for (size_t k = 0; k < t->arrows.count; k++) {
+		const struct arrow *a = &t->arrows.items[k];
+
+		fprintf(out, "%s arrow: %llu %s -> %s\n",
+			a->kind == ARROW_SWITCH ? "switch" : "tail", (unsigned long long)a->time_ns,
+			call_name(t, a->from), call_name(t, a->to));
+	}
+}
+
+/* The promises of trace.h, checked on every case. */
+static void check_call(const struct story *s, const struct thread *t, uint32_t row,
+		       uint64_t *last_start, bool *drawn)
+{
+	const struct call *c = &t->calls.items[row];
+
+	if (c->flags & CALL_HIDDEN)
+		return;
+	if (c->end_ns == TIME_NONE || c->start_ns > c->end_ns)
+		story_fail(s, "a call's end is before its start");
+	if (c->start_ns < *last_start)
+		story_fail(s, "starts go back");
+	*last_start = c->start_ns;
+	drawn[row] = true;
+	if (c->parent == CALL_NONE)
+		return;
+	const struct call *p = &t->calls.items[c->parent];
+	if (!drawn[c->parent])
+		story_fail(s, "a child comes before its parent");
+	if (c->start_ns < p->start_ns || c->end_ns > p->end_ns)
+		story_fail(s, "a child is not inside its parent");
+}
+
+static void check_thread(const struct story *s, const struct thread *t)
+{
+	bool *drawn = calloc(t->calls.count + 1, sizeof *drawn);
+	uint64_t last_start = 0;
+
+	if (!drawn)
+		story_fail(s, "no memory");
+	for (size_t i = 0; i < t->segments.count; i++) {
+		const struct segment *seg = &t->segments.items[i];
+
+		for (uint32_t r = seg->first_root; r < seg->end_root; r++)
+			check_call(s, t, t->roots.items[r], &last_start, drawn);
+		for (uint32_t c = seg->first_call; c < seg->end_call; c++)
+			if (!(t->calls.items[c].flags & CALL_ROOT))
+				check_call(s, t, c, &last_start, drawn);
+	}
+	free(drawn);
+}
+
+static void story_begin(struct story *s)
+{
+	struct flow_event task = {.kind = FLOW_TASK, .data = 1};
+
+	s->space = 2;
+	s->tasks[1] = (struct task){.pid = 1, .tid = 1, .end_ns = TIME_NONE};
+	s->sideband.clock.valid = true;
+	s->sideband.tasks.items = s->tasks;
+	s->sideband.tasks.count = 2;
+	s->sideband.spaces.items = s->spaces;
+	s->sideband.spaces.count = SPACES_MAX;
+	s->sideband.buffers.items = s->buffers;
+	s->sideband.buffers.count = CPUS_MAX;
+	for (int i = 0; i < CPUS_MAX; i++)
+		s->buffers[i] = (struct aux_buffer){.index = (uint32_t)i, .cpu = i};
+	story_add(s, task);
+}
+
+static int switch_order(const void *a, const void *b)
+{
+	const struct task_switch *x = a, *y = b;
+
+	if (x->task.v != y->task.v)
+		return x->task.v < y->task.v ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* As the decoder does: a stay of one task in one buffer at a time. */
+static enum err story_weave(struct story *s, struct weaver *w)
+{
+	enum err err = ERR_NONE;
+
+	for (size_t i = 0, end; i < s->count && err == ERR_NONE; i = end) {
+		for (end = i + 1; end < s->count && s->cpus[end] == s->cpus[i]; end++)
+			if (s->events[end].kind == FLOW_TASK)
+				break;
+		err = weaver_events(w, &s->buffers[s->cpus[i]], s->events + i, end - i, NULL);
+	}
+	return err;
 }
 
 static char *story_run(struct story *s)
 {
-	struct task tasks[2] = {{0}, {.pid = 1, .tid = 1}};
 	struct trace trace = {0};
 	struct weaver *w = NULL;
-	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
-	struct flow_event task = {.kind = FLOW_TASK, .data = 1};
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
-	s->sideband.clock.valid = true;
-	s->sideband.tasks.items = tasks;
-	s->sideband.tasks.count = 2;
+	if (s->sideband.task_switches.count)
+		qsort(s->sideband.task_switches.items, s->sideband.task_switches.count,
+		      sizeof *s->sideband.task_switches.items, switch_order);
 	if (!out || weaver_new(&s->sideband, &symbols, &graph, &trace, &w) != ERR_NONE ||
-	    weaver_events(w, &buffer, &task, 1, NULL) != ERR_NONE ||
-	    weaver_events(w, &buffer, s->events, s->count, NULL) != ERR_NONE ||
-	    weaver_finish(w) != ERR_NONE || join_trace(&trace, &graph, &s->sideband) != ERR_NONE)
+	    story_weave(s, w) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
+	    join_trace(&trace, &graph, &s->sideband) != ERR_NONE)
 		story_fail(s, "the builder failed");
-	print_trace(out, &trace);
+	for (size_t i = 0; i < trace.threads.count; i++) {
+		const struct thread *t = &trace.threads.items[i];
+
+		if (s->sideband.tasks.count > 2)
+			fprintf(out, "task %u\n", t->task.v);
+		print_thread(out, &trace, t);
+	}
 	fclose(out);
+	s->tree = text;
+	for (size_t i = 0; i < trace.threads.count; i++)
+		check_thread(s, &trace.threads.items[i]);
 	weaver_free(w);
 	trace_done(&trace);
 	vec_done(&s->sideband.task_names);
 	vec_done(&s->sideband.task_switches);
+	vec_done(&s->sideband.instants);
+	for (size_t i = 0; i < SPACES_MAX; i++)
+		vec_done(&s->spaces[i].mappings);
 	return text;
 }
 
@@ -459,6 +797,7 @@ static bool case_run(const char *path, bool accept)
 	memset(&symbols, 0, sizeof symbols);
 	memset(&s, 0, sizeof s);
 	s.file = path;
+	story_begin(&s);
 	FILE *head_out = open_memstream(&head, &head_bytes);
 	FILE *wanted_out = open_memstream(&wanted, &wanted_bytes);
 	if (!f || !head_out || !wanted_out)
