@@ -1,6 +1,7 @@
 /* See resume.h. */
 #include "decode/resume.h"
 
+#include "decode/away.h"
 #include "decode/flow.h"
 
 static bool strand_push_join(struct strand *s, struct join j)
@@ -65,64 +66,6 @@ static bool strand_exec_between(struct strand *s, uint64_t from_ns, uint64_t to_
 	return false;
 }
 
-/* ---- what happened while tracing was off, drawn ---- */
-
-/* Draws [descheduled] slices for the switches of this task in [from, now); returns whether
- * there were any. The cursor only moves forward: times of a strand do. */
-static bool strand_draw_descheduled(struct strand *s, uint64_t from_ns, bool draw)
-{
-	const struct sideband *sb = s->weave->sideband;
-	bool any = false;
-	uint64_t now = s->now_ns;
-
-	while (s->next_switch < sb->task_switches.count) {
-		const struct task_switch *sw = &sb->task_switches.items[s->next_switch];
-
-		if (sw->task.v > s->task.v || (sw->task.v == s->task.v && sw->time_ns >= now))
-			break;
-		s->next_switch++;
-		if (sw->task.v != s->task.v || sw->in || sw->time_ns < from_ns)
-			continue;
-		any = true;
-		const struct task_switch *in = &sb->task_switches.items[s->next_switch];
-		uint64_t until = now;
-		if (s->next_switch < sb->task_switches.count && in->task.v == s->task.v && in->in &&
-		    in->time_ns < now)
-			until = in->time_ns;
-		if (draw) {
-			s->now_ns = until;
-			strand_bracket(s, weave_bracket(s->weave, BRACKET_DESCHEDULED, 0, 0),
-				       sw->time_ns);
-			s->now_ns = now;
-		}
-	}
-	return any;
-}
-
-static void strand_draw_off(struct strand *s)
-{
-	uint64_t now = s->now_ns;
-
-	if (s->off_cause == FLOW_END_SYSCALL) {
-		uint32_t b = weave_bracket(s->weave, BRACKET_SYSCALL, s->off_node, 0);
-
-		/* Open while its descheduled part is drawn inside. */
-		s->now_ns = s->off_ns;
-		uint32_t row = strand_open_call(s, CALL_BRACKET, b, 0, 0);
-		s->now_ns = now;
-		strand_push_frame(s, (struct frame){.call = row, .kind = FRAME_INLINED});
-		strand_draw_descheduled(s, s->off_ns, true);
-		strand_pop_to(s, s->stack.count - 1, 0);
-	} else if (s->off_cause == FLOW_END_ASYNC) {
-		bool out = strand_draw_descheduled(s, s->off_ns, false);
-		enum bracket_kind kind = out ? BRACKET_DESCHEDULED : BRACKET_INTERRUPTED;
-
-		strand_bracket(s, weave_bracket(s->weave, kind, 0, 0), s->off_ns);
-	} else {
-		strand_bracket(s, weave_bracket(s->weave, BRACKET_FILTERED, 0, 0), s->off_ns);
-	}
-}
-
 /* ---- going on ---- */
 
 static void strand_unwind_to(struct strand *s, size_t first, node_id to)
@@ -149,22 +92,37 @@ static size_t strand_above_function(const struct strand *s, node_id to)
 	return SIZE_MAX;
 }
 
-void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to)
+/* sigreturn goes to another place than the interrupted one, or to that of an outer handler. */
+static bool strand_sigreturn_elsewhere(struct strand *s, node_id to)
 {
-	const struct node *n = strand_node(s, to);
-	const struct frame *f = &s->stack.items[s->top];
+	size_t floor = strand_floor(s);
 
-	/* sigreturn to a place other than the interrupted one, or out of a nested handler. */
-	for (size_t i = s->stack.count; i-- > strand_floor(s);) {
-		const struct frame *g = &s->stack.items[i];
+	for (size_t i = s->stack.count; i-- > floor;) {
+		const struct frame *f = &s->stack.items[i];
 
-		if ((g->kind == FRAME_SIGNAL || g->kind == FRAME_SIGRETURN) && i > 0 &&
-		    strand_same_ip(s, g->ret, to)) {
+		if ((f->kind == FRAME_SIGNAL || f->kind == FRAME_SIGRETURN) && i > 0 &&
+		    strand_same_ip(s, f->ret, to)) {
 			strand_unwind_to(s, i, to);
-			return;
+			return true;
 		}
 	}
-	if (n->flags & NODE_INTO_FUNCTION) {
+	const struct frame *f = &s->stack.items[s->top];
+	if (f->kind != FRAME_SIGRETURN)
+		return false;
+	if (f->ret == 0 && s->top == 0) {
+		strand_add_root(s, to); /* what the first handler of the trace interrupted */
+		return true;
+	}
+	return false;
+}
+
+void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to)
+{
+	if (strand_sigreturn_elsewhere(s, to))
+		return;
+	const struct node *n = strand_node(s, to);
+	const struct frame *f = &s->stack.items[s->top];
+	if (n->flags & NODE_INTO_FUNCTION && expected) {
 		/* A signal handler: it comes back to where the thread was. */
 		if (f->kind == FRAME_SIGRETURN && s->top > 0) {
 			expected = f->ret;
@@ -174,7 +132,8 @@ void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to)
 		return;
 	}
 	if (f->ret && s->top > 0 && strand_same_ip(s, f->ret, to)) {
-		strand_unwind_to(s, s->top, to); /* emulated return (vsyscall) */
+		strand_pop_to(s, s->top, 0); /* returned unseen: vsyscall, uretprobe */
+		strand_inline_to(s, to);
 		return;
 	}
 	if (n->func && n->func == f->func) {
@@ -182,16 +141,12 @@ void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to)
 		return;
 	}
 	size_t at = strand_waiting_for(s, to);
-	if (at != SIZE_MAX && at > 0) {
+	if (at == SIZE_MAX || at == 0)
+		at = strand_above_function(s, to);
+	if (at != SIZE_MAX)
 		strand_unwind_to(s, at, to);
-		return;
-	}
-	at = strand_above_function(s, to);
-	if (at != SIZE_MAX) {
-		strand_unwind_to(s, at, to);
-		return;
-	}
-	strand_break(s, s->off_ns ? s->off_ns : s->now_ns, expected, LOSS_DATA_LOST, to, false);
+	else
+		strand_break(s, s->now_ns, expected, LOSS_DATA_LOST, to, false);
 }
 
 static bool strand_syscall_resumes(const struct strand *s, node_id to)
@@ -201,9 +156,29 @@ static bool strand_syscall_resumes(const struct strand *s, node_id to)
 	return at->ip == from->end_ip || at->ip == from->branch_ip;
 }
 
-/* Re-entry into a filter, or into known code out of missing code. */
-static void strand_reenter(struct strand *s, node_id to)
+/* Is this the page in which the kernel steps over instructions, or catches returns? */
+static bool strand_is_uprobes(const struct strand *s, node_id node)
 {
+	const struct sideband *sb = s->weave->sideband;
+	const struct node_cold *cold = strand_cold(s, node);
+
+	if (strand_node(s, node)->kind != NODE_MISSING || cold->space.v >= sb->spaces.count)
+		return false;
+	const struct mapping *m = space_find(&sb->spaces.items[cold->space.v], cold->ip);
+	return m && m->flags & MAPPING_UPROBES;
+}
+
+bool strand_is_trampoline(struct strand *s, node_id node)
+{
+	return weave_role(s->weave, strand_node(s, node)->func) == FUNC_RETURN_TRAMPOLINE ||
+	       strand_is_uprobes(s, node);
+}
+
+/* ---- out of code that is not traced or not known ---- */
+
+void strand_reenter(struct strand *s, node_id to)
+{
+	const struct node *n = strand_node(s, to);
 	size_t at = strand_waiting_for(s, to);
 
 	if (at != SIZE_MAX && at > 0) {
@@ -211,7 +186,11 @@ static void strand_reenter(struct strand *s, node_id to)
 		strand_inline_to(s, to);
 		return;
 	}
-	if (strand_node(s, to)->flags & NODE_INTO_FUNCTION) {
+	if (n->flags & NODE_KERNEL && s->stack.items[strand_floor(s)].kind != FRAME_KERNEL) {
+		strand_push(s, to, 0, 0, CALL_INTERRUPT);
+		return;
+	}
+	if (n->flags & NODE_INTO_FUNCTION) {
 		strand_push(s, to, 0, 0, 0); /* called by what was not seen */
 		return;
 	}
@@ -222,85 +201,157 @@ static void strand_reenter(struct strand *s, node_id to)
 		strand_push(s, to, 0, 0, CALL_START_INFERRED);
 }
 
-static void strand_leave_branch(struct strand *s)
+/* Opens [filtered] as a frame since off_ns: code that the filter leaves out has been called. */
+static void strand_push_filtered(struct strand *s, node_id ret, node_id site)
 {
-	/* The branch that left the filter acts on the stack before tracing is off. */
+	uint64_t now = s->now_ns;
+	uint32_t bracket = weave_bracket(s->weave, BRACKET_FILTERED, 0, 0);
+
+	s->now_ns = s->off_ns;
+	strand_push_frame(
+		s, (struct frame){.call = strand_open_call(s, CALL_BRACKET, bracket, site, 0),
+				  .ret = ret,
+				  .site = site,
+				  .kind = FRAME_MISSING});
+	s->now_ns = now;
+}
+
+/* Back inside the filter at `to`. The branch at off_node had left it. */
+static void strand_reenter_filter(struct strand *s, node_id to)
+{
+	uint64_t now = s->now_ns;
+	node_id ret;
+
 	switch (strand_node(s, s->off_node)->kind) {
-	case NODE_RETURN:
-		if (s->top > 0)
-			strand_pop_to(s, s->top, 0);
+	case NODE_CALL:
+	case NODE_CALL_INDIRECT:
+		ret = graph_successor(s->weave->graph, s->off_node, 0);
+		strand_push_filtered(s, ret, s->off_node);
 		break;
-	default: break;
+	case NODE_JUMP:
+	case NODE_JUMP_INDIRECT: { /* a tail call out of it */
+		struct frame f = s->stack.items[s->top];
+
+		s->now_ns = s->off_ns;
+		strand_pop_to(s, s->top, 0);
+		s->now_ns = now;
+		strand_push_filtered(s, f.ret, f.site);
+		break;
+	}
+	default:
+		/* What is open as not traced needs no bracket inside. */
+		if (s->stack.count == 0 || s->stack.items[s->top].kind != FRAME_MISSING)
+			strand_draw_off(s);
+	}
+	if (s->stack.count)
+		strand_reenter(s, to);
+	else
+		strand_push(s, to, 0, 0,
+			    strand_node(s, to)->flags & NODE_INTO_FUNCTION ? 0
+									   : CALL_START_INFERRED);
+}
+
+/* ---- events ---- */
+
+/* Tracing was off and goes on at `to`; whether nothing was missed. */
+static bool strand_continues(struct strand *s, node_id to, node_id *expected)
+{
+	const struct frame *f = &s->stack.items[s->top];
+
+	*expected = s->off_node;
+	if (s->off_node == 0)
+		return strand_node(s, to)->func == f->func;
+	if (f->kind == FRAME_SIGRETURN && s->off_cause == FLOW_END_SYSCALL) {
+		*expected = f->ret;
+		return s->top > 0 && strand_same_ip(s, f->ret, to);
+	}
+	if (s->off_cause == FLOW_END_SYSCALL) {
+		*expected = graph_successor(s->weave->graph, s->off_node, 0);
+		return strand_syscall_resumes(s, to);
+	}
+	return strand_same_ip(s, s->off_node, to);
+}
+
+static void strand_go_on(struct strand *s, node_id to, bool at_begin)
+{
+	bool filtered = s->off_cause == FLOW_END_BRANCH;
+	uint64_t lost_ns;
+	unsigned cause;
+	node_id expected = s->off_node;
+	bool continues = !filtered && s->stack.count && strand_continues(s, to, &expected);
+
+	s->state = STRAND_ON;
+	if (strand_exec_between(s, s->off_ns, s->now_ns)) {
+		if (s->off_node && s->stack.count)
+			strand_draw_off(s);
+		strand_break(s, s->now_ns, s->off_node, LOSS_NONE, to, true);
+	} else if (strand_lost_while_off(s, !at_begin || !continues, &lost_ns, &cause)) {
+		uint64_t now = s->now_ns;
+
+		s->now_ns = lost_ns;
+		if (s->off_node)
+			strand_draw_off(s);
+		s->now_ns = now;
+		strand_break(s, lost_ns, s->off_node, cause, to, false);
+	} else if (filtered) {
+		strand_reenter_filter(s, to);
+	} else if (s->stack.count && strand_is_uprobes(s, to)) {
+		strand_draw_off(s); /* runs one probed instruction out of line */
+	} else if (s->stack.count == 0) {
+		strand_break(s, s->off_ns, s->off_node, LOSS_DATA_LOST, to, false);
+	} else {
+		if (s->off_node)
+			strand_draw_off(s);
+		if (!continues) {
+			strand_resume_elsewhere(s, expected, to);
+			return;
+		}
+		if (s->stack.items[s->top].kind == FRAME_SIGRETURN)
+			strand_pop_to(s, s->top, 0);
+		strand_inline_to(s, to);
 	}
 }
 
-void strand_on_begin(struct strand *s, node_id to)
+static void strand_start(struct strand *s, node_id to)
 {
-	if (s->state == STRAND_NEW) {
-		strand_start_segment(s, to, CALL_NONE);
-		s->state = STRAND_ON;
-		return;
-	}
-	if (s->state == STRAND_LOST) {
-		strand_on_resume(s, to);
-		return;
-	}
-	if (s->state == STRAND_ON) { /* a second start without an end: nothing was missed */
+	strand_start_segment(s, to, CALL_NONE);
+	s->state = STRAND_ON;
+}
+
+void strand_on_begin(struct strand *s, node_id to, bool at_begin)
+{
+	switch (s->state) {
+	case STRAND_NEW: strand_start(s, to); return;
+	case STRAND_LOST: strand_on_resume(s, to); return;
+	case STRAND_ON: /* a second start without an end */
 		s->off_ns = s->now_ns;
 		s->off_node = 0;
 		s->off_cause = FLOW_END_ASYNC;
+		break;
+	case STRAND_OFF: break;
 	}
-	s->state = STRAND_ON;
-	if (strand_exec_between(s, s->off_ns, s->now_ns)) {
-		strand_break(s, s->off_ns, s->off_node, LOSS_NONE, to, true);
-		return;
-	}
-	if (s->stack.count == 0) {
-		strand_break(s, s->off_ns, s->off_node, LOSS_DATA_LOST, to, false);
-		return;
-	}
-	if (s->off_node)
-		strand_draw_off(s);
-	if (s->off_cause == FLOW_END_BRANCH) {
-		strand_reenter(s, to);
-		return;
-	}
-	node_id expected = s->off_node;
-	bool resumes = s->off_node == 0 || strand_same_ip(s, s->off_node, to);
-	if (s->off_cause == FLOW_END_SYSCALL && s->off_node) {
-		expected = graph_successor(s->weave->graph, s->off_node, 0);
-		resumes = strand_syscall_resumes(s, to);
-		if (s->stack.items[s->top].kind == FRAME_SIGRETURN) {
-			expected = s->stack.items[s->top].ret;
-			resumes = s->top > 0 && strand_same_ip(s, expected, to);
-			if (resumes)
-				strand_pop_to(s, s->top, 0);
-		}
-	}
-	if (resumes)
-		strand_inline_to(s, to);
-	else
-		strand_resume_elsewhere(s, expected, to);
+	strand_go_on(s, to, at_begin);
 }
 
 void strand_on_sync(struct strand *s, node_id to)
 {
-	if (s->state != STRAND_ON)
-		strand_on_begin(s, to);
-	else if (s->stack.count == 0)
-		strand_start_segment(s, to, CALL_NONE);
+	if (s->state != STRAND_ON || s->stack.count == 0)
+		strand_on_begin(s, to, false);
 }
 
 void strand_on_end(struct strand *s, node_id from, unsigned cause)
 {
 	if (s->state != STRAND_ON)
 		return; /* a second end without a start */
+	/* Only a filter lets a branch end the trace; else its end was lost. */
+	if (cause == FLOW_END_BRANCH && s->weave->sideband->config.filter.v == 0)
+		cause = FLOW_END_ASYNC;
 	s->state = STRAND_OFF;
 	s->off_ns = s->now_ns;
 	s->off_node = from;
 	s->off_cause = (uint8_t)cause;
-	if (cause == FLOW_END_BRANCH && from && s->stack.count)
-		strand_leave_branch(s);
+	if (cause == FLOW_END_BRANCH && s->stack.count && strand_node(s, from)->kind == NODE_RETURN)
+		strand_pop_to(s, s->top, 0);
 }
 
 void strand_on_gap(struct strand *s, node_id from, unsigned cause)
@@ -309,13 +360,15 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		s->thread->losses[cause]++;
 	if (s->state == STRAND_LOST || s->state == STRAND_NEW)
 		return;
+	if (s->state == STRAND_OFF && s->off_node && s->stack.count)
+		strand_draw_off(s);
 	if (s->state == STRAND_ON || from)
 		s->off_node = from;
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
 	if (cause == LOSS_MISSING_CODE && s->stack.count && from &&
-	    s->stack.items[s->top].kind != FRAME_MISSING)
+	    s->stack.items[s->top].kind != FRAME_MISSING && !strand_is_uprobes(s, from))
 		/* Entered by a way that left no event: what runs now is not known. */
 		strand_push(s, from, 0, 0, CALL_START_INFERRED);
 }
@@ -323,14 +376,29 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 void strand_on_resume(struct strand *s, node_id to)
 {
 	if (s->state == STRAND_NEW) {
-		strand_start_segment(s, to, CALL_NONE);
-	} else if (s->state == STRAND_LOST && s->off_cause == LOSS_MISSING_CODE && s->stack.count) {
-		/* Only the frames of the missing code are unknown. */
-		strand_reenter(s, to);
-	} else {
-		strand_break(s, s->off_ns, s->off_node, s->off_cause, to, false);
+		strand_start(s, to);
+		return;
 	}
+	if (s->state == STRAND_LOST && s->off_cause == LOSS_MISSING_CODE && s->stack.count)
+		strand_reenter(s, to); /* only the frames of the missing code are unknown */
+	else
+		strand_break(s, s->off_ns, s->off_node, s->off_cause, to,
+			     strand_exec_between(s, s->off_ns, s->now_ns));
 	s->state = STRAND_ON;
+}
+
+bool strand_exec_barrier(struct strand *s, uint64_t since_ns, node_id to)
+{
+	if (!strand_exec_between(s, since_ns, s->now_ns))
+		return false;
+	strand_break(s, s->now_ns, 0, LOSS_NONE, to, true);
+	return true;
+}
+
+void strand_give_up(struct strand *s, node_id from, node_id to)
+{
+	s->thread->losses[LOSS_INTERNAL_LIMIT]++;
+	strand_break(s, s->now_ns, from, LOSS_INTERNAL_LIMIT, to, false);
 }
 
 void strand_finish(struct strand *s)

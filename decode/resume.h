@@ -9,14 +9,23 @@
 #include "decode/strand.h"
 
 void strand_on_sync(struct strand *s, node_id to);
-void strand_on_begin(struct strand *s, node_id to);
+/* at_begin: tracing began right there (TIP.PGE), rather than being on already (PSB). */
+void strand_on_begin(struct strand *s, node_id to, bool at_begin);
 void strand_on_end(struct strand *s, node_id from, unsigned cause /* enum flow_end */);
 void strand_on_gap(struct strand *s, node_id from, unsigned cause /* enum loss */);
 void strand_on_resume(struct strand *s, node_id to);
-/* Execution was expected to go on at `expected` but does at `to`. */
+/* If the thread has execed since then: starts a segment at `to` that is joined to nothing. */
+bool strand_exec_barrier(struct strand *s, uint64_t since_ns, node_id to);
+/* The stack is deeper than any real one: the edge from -> to starts afresh. */
+void strand_give_up(struct strand *s, node_id from, node_id to);
+/* Execution was expected to go on at `expected` (0: no idea) but does at `to`. */
 void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to);
+/* Re-entry into a filter, or into known code out of missing code. */
+void strand_reenter(struct strand *s, node_id to);
 /* The trace is over: close everything. */
 void strand_finish(struct strand *s);
+/* Does a return to this node mean that the real return follows (uretprobe, rethook)? */
+bool strand_is_trampoline(struct strand *s, node_id node);
 
 /* In segment.c, for both sides. */
 void strand_jump(struct strand *s, node_id from, node_id to);

@@ -17,8 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/away.h"
+#include "decode/parked.h"
 #include "decode/resume.h"
 #include "decode/strand.h"
+
+enum { STACK_MAX = 1 << 22 }; /* frames; no real stack is so deep: start afresh */
 
 struct weaver {
 	struct weave weave;
@@ -117,67 +121,14 @@ static bool strand_unwind(struct strand *s, node_id to)
 		at = strand_unwind_target(s, to);
 	if (at == SIZE_MAX)
 		return false;
-	strand_park_from(s, strand_above(s, at));
+	strand_park_from(s, strand_above(s, at), CALL_UNWOUND);
 	strand_inline_to(s, to);
 	return true;
 }
 
-/* A stack that was left and waits for `to` is entered again. */
-static bool strand_switch_back(struct strand *s, node_id to)
-{
-	for (size_t i = s->parked.count; i-- > 0;) {
-		struct parked p = s->parked.items[i];
-
-		if (!strand_same_ip(s, p.key, to))
-			continue;
-		struct frame *copy = malloc(p.count * sizeof *copy);
-		if (!copy) {
-			s->weave->out_of_memory = true;
-			return false;
-		}
-		memcpy(copy, s->parked_frames.items + p.first, p.count * sizeof *copy);
-		uint32_t left = s->stack.count ? s->stack.items[s->top].call : CALL_NONE;
-		/* Take it out: one activation runs once. */
-		memmove(s->parked_frames.items + p.first,
-			s->parked_frames.items + p.first + p.count,
-			(s->parked_frames.count - p.first - p.count) * sizeof *copy);
-		s->parked_frames.count -= p.count;
-		memmove(s->parked.items + i, s->parked.items + i + 1,
-			(s->parked.count - i - 1) * sizeof *s->parked.items);
-		s->parked.count--;
-		for (size_t k = i; k < s->parked.count; k++)
-			s->parked.items[k].first -= p.count;
-		strand_park_from(s, 0);
-		s->switched = true;
-		/* The topmost frame returns now; those beneath it reopen. */
-		for (size_t k = 0; k + 1 < p.count; k++) {
-			struct frame f = copy[k];
-
-			if (f.call != CALL_NONE) {
-				struct call row = s->thread->calls.items[f.call];
-
-				f.call = strand_open_call(s, row.kind, row.what, row.site,
-							  CALL_SWITCHED);
-			}
-			strand_push_frame(s, f);
-		}
-		free(copy);
-		if (s->stack.count == 0)
-			strand_push(s, to, 0, 0, CALL_SWITCHED | CALL_START_INFERRED);
-		struct arrow arrow = {.time_ns = s->now_ns,
-				      .from = left,
-				      .to = s->stack.items[s->top].call,
-				      .kind = ARROW_SWITCH};
-		if (arrow.from != CALL_NONE && arrow.to != CALL_NONE &&
-		    !vec_push(&s->thread->arrows, arrow))
-			s->weave->out_of_memory = true;
-		strand_inline_to(s, to);
-		return true;
-	}
-	return false;
-}
-
 /* ---- returns ---- */
+
+static void strand_return(struct strand *s, node_id from, node_id to);
 
 bool strand_is_restorer(struct strand *s, node_id node)
 {
@@ -194,13 +145,12 @@ bool strand_is_restorer(struct strand *s, node_id node)
 	return same;
 }
 
-static void strand_note_setjmp(struct strand *s, const struct frame *returned, node_id to)
+static void strand_note_setjmp(struct strand *s, node_id to)
 {
-	if (weave_role(s->weave, returned->func) != FUNC_SETJMP || s->stack.count == 0)
-		return;
 	struct jump_buffer b = {.node = to, .call = s->stack.items[s->top].call};
 	/* Buffers of frames that are gone fall out here; most programs have one or two. */
 	size_t kept = 0;
+
 	for (size_t i = 0; i < s->jump_buffers.count; i++) {
 		struct jump_buffer old = s->jump_buffers.items[i];
 
@@ -213,75 +163,133 @@ static void strand_note_setjmp(struct strand *s, const struct frame *returned, n
 		s->weave->out_of_memory = true;
 }
 
-static void strand_return_unmatched(struct strand *s, node_id from, node_id to)
+/* Thunks: `call 1f; 1: mov %reg,(%rsp); ret` is an indirect jump in disguise; in a return
+ * thunk the same (with lea 8(%rsp),%rsp) is a return. The call's frame is not what returns. */
+static bool strand_return_in_thunk(struct strand *s, node_id from, node_id to)
+{
+	const struct frame *f = &s->stack.items[s->top];
+	enum func_role role = FUNC_PLAIN;
+
+	if (f->kind == FRAME_TRANSPARENT && f->ret && s->top > 0)
+		role = weave_role(s->weave, strand_node(s, f->ret)->func);
+	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK) {
+		strand_pop_to(s, s->top, 0);
+		if (role == FUNC_RETURN_THUNK) {
+			strand_return(s, from, to);
+			return true;
+		}
+	} else if (weave_role(s->weave, strand_node(s, from)->func) != FUNC_INDIRECT_THUNK) {
+		return false;
+	}
+	strand_jump(s, from, to);
+	return true;
+}
+
+/* The handler of a signal has returned to the restorer, which is about to call sigreturn. */
+static bool strand_return_to_restorer(struct strand *s, node_id to)
+{
+	if (strand_node(s, to)->flags & NODE_CALL_PRECEDED || !strand_is_restorer(s, to))
+		return false;
+	size_t floor = strand_floor(s), at = s->top;
+	while (at > floor && s->stack.items[at].kind != FRAME_SIGNAL)
+		at--;
+	if (s->stack.items[at].kind == FRAME_KERNEL)
+		return false;
+	struct frame sigreturn = {.func = strand_node(s, to)->func, .kind = FRAME_SIGRETURN};
+	sigreturn.call = CALL_NONE;
+	if (s->stack.items[at].kind == FRAME_SIGNAL) {
+		sigreturn.ret = s->stack.items[at].ret;
+		sigreturn.site = s->stack.items[at].site;
+	} else {
+		at = s->top; /* the handler's start was not seen */
+	}
+	strand_pop_to(s, at, 0);
+	strand_push_frame(s, sigreturn);
+	return true;
+}
+
+/* A deeper frame waits for `to`: those above it were skipped. If it is itself what returns,
+ * they are over; else they may be a stack that was left. */
+static void strand_return_deeper(struct strand *s, node_id from, node_id to, size_t at)
+{
+	if (s->stack.items[at].func == strand_node(s, from)->func) {
+		strand_pop_to(s, at + 1, CALL_UNWOUND);
+		strand_pop_to(s, at, 0);
+	} else {
+		strand_park_from(s, at, CALL_UNWOUND);
+	}
+	strand_inline_to(s, to);
+}
+
+/* Has the callee changed its return address? It goes on in its caller, behind no call. */
+static bool strand_return_beside(struct strand *s, node_id to)
 {
 	const struct node *n = strand_node(s, to);
-	struct frame *f = &s->stack.items[s->top];
+	size_t caller = s->top;
 
-	if (weave_role(s->weave, strand_node(s, from)->func) == FUNC_INDIRECT_THUNK) {
-		/* call 1f; 1: mov %reg,(%rsp); ret: an indirect jump in disguise. */
-		if (s->top > 0 && f->kind == FRAME_TRANSPARENT &&
-		    s->stack.items[s->top - 1].kind == FRAME_TRANSPARENT)
-			strand_pop_to(s, s->top, 0);
-		strand_jump(s, from, to);
-		return;
-	}
-	if (f->kind == FRAME_SIGNAL && strand_is_restorer(s, to)) {
-		struct frame sigreturn = {.call = CALL_NONE,
-					  .ret = f->ret,
-					  .func = n->func,
-					  .site = f->site,
-					  .kind = FRAME_SIGRETURN};
+	while (caller > 0 && s->stack.items[caller - 1].kind == FRAME_INLINED)
+		caller--;
+	if (caller == 0 || n->func == 0 || n->flags & NODE_CALL_PRECEDED ||
+	    s->stack.items[caller - 1].func != n->func ||
+	    frame_lands_at(s, &s->stack.items[s->top], to))
+		return false;
+	strand_pop_to(s, s->top, 0);
+	strand_inline_to(s, to);
+	return true;
+}
 
-		strand_pop_to(s, s->top, 0);
-		strand_push_frame(s, sigreturn);
-		return;
-	}
-	size_t at = strand_waiting_for(s, to);
-	if (at != SIZE_MAX && at > 0) {
-		strand_park_from(s, at);
-		strand_inline_to(s, to);
-		return;
-	}
-	if (n->kind == NODE_MISSING && s->top > 0 && f->ret == 0) {
-		strand_pop_to(s, s->top, 0); /* a callback goes back into missing code */
-		return;
-	}
-	if (strand_switch_back(s, to))
-		return;
-	if (at == 0) {
-		strand_add_root(s, to);
-		return;
-	}
-	if (n->flags & NODE_INTO_FUNCTION) {
-		strand_replace_top(s, to, from);
-		return;
-	}
-	if (strand_unwind(s, to))
-		return;
+static void strand_return_to_nobody(struct strand *s, node_id to)
+{
+	const struct node *n = strand_node(s, to);
+	const struct frame *f = &s->stack.items[s->top];
 	bool bottom = s->top == 0 && f->ret == 0;
-	if (n->func == f->func && !bottom) {
+
+	if (n->flags & NODE_INTO_FUNCTION) {
+		strand_replace_top(s, to);
+	} else if (strand_return_beside(s, to) || strand_unwind(s, to)) {
+		return;
+	} else if (n->func == f->func && !bottom) {
 		strand_inline_to(s, to); /* call +0 used as a push */
-		return;
-	}
-	if (bottom && (n->flags & NODE_CALL_PRECEDED || n->kind == NODE_MISSING)) {
+	} else if (bottom && (n->flags & NODE_CALL_PRECEDED || n->kind == NODE_MISSING)) {
 		strand_add_root(s, to);
-		return;
-	}
-	if (!bottom && n->flags & NODE_CALL_PRECEDED && f->ret) {
-		strand_park_from(s, 0); /* a stack never seen before */
+	} else if (!bottom && n->flags & NODE_CALL_PRECEDED && f->ret) {
+		strand_park_from(s, 0, CALL_SWITCHED); /* a stack never seen before */
 		s->switched = true;
 		strand_push(s, to, 0, 0, CALL_START_INFERRED | CALL_SWITCHED);
+	} else {
+		strand_replace_top(s, to);
+	}
+}
+
+static void strand_return_unmatched(struct strand *s, node_id from, node_id to)
+{
+	if (strand_return_in_thunk(s, from, to) || strand_return_to_restorer(s, to))
+		return;
+	if (strand_is_trampoline(s, to))
+		return; /* half returned: until the trampoline goes on to where it waits */
+	if (strand_guess_again(s, to)) {
+		strand_return(s, from, to);
 		return;
 	}
-	strand_replace_top(s, to, from);
+	const struct frame *f = &s->stack.items[s->top];
+	size_t at = strand_waiting_for(s, to);
+	if (at != SIZE_MAX && at > 0)
+		strand_return_deeper(s, from, to, at);
+	else if (strand_node(s, to)->kind == NODE_MISSING && s->top > 0 && f->ret == 0)
+		strand_pop_to(s, s->top, 0); /* a callback goes back into missing code */
+	else if (strand_switch_back(s, to))
+		return;
+	else if (at == 0)
+		strand_add_root(s, to);
+	else
+		strand_return_to_nobody(s, to);
 }
 
 static void strand_return(struct strand *s, node_id from, node_id to)
 {
-	struct frame f = s->stack.items[s->top];
+	const struct frame *f = &s->stack.items[s->top];
 
-	if (f.ret == 0 || f.kind == FRAME_SIGNAL || !strand_same_ip(s, f.ret, to)) {
+	if (f->ret == 0 || !strand_same_ip(s, f->ret, to)) {
 		strand_return_unmatched(s, from, to);
 		return;
 	}
@@ -291,8 +299,10 @@ static void strand_return(struct strand *s, node_id from, node_id to)
 			strand_add_root(s, to);
 		return;
 	}
+	bool is_setjmp = f->is_setjmp;
 	strand_pop_to(s, s->top, 0);
-	strand_note_setjmp(s, &f, to);
+	if (is_setjmp)
+		strand_note_setjmp(s, to);
 	strand_inline_to(s, to);
 }
 
@@ -302,27 +312,33 @@ static void strand_call(struct strand *s, node_id from, node_id to)
 {
 	if (strand_node(s, from)->flags & NODE_CALL_NEXT)
 		return;
+	if (s->stack.count >= STACK_MAX) {
+		strand_give_up(s, from, to);
+		return;
+	}
 	strand_push(s, to, graph_successor(s->weave->graph, from, 0), from, 0);
 }
 
 void strand_jump(struct strand *s, node_id from, node_id to)
 {
 	const struct node *n = strand_node(s, to);
-	struct frame *f = &s->stack.items[s->top];
+	const struct frame *f = &s->stack.items[s->top];
 	enum func_role role = weave_role(s->weave, n->func);
 
-	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK) {
-		if (f->kind != FRAME_TRANSPARENT)
-			return; /* its indirect jump or return acts for this frame */
-	} else if (f->kind != FRAME_TRANSPARENT) {
+	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK)
+		return; /* its indirect jump or return acts for this frame */
+	if (f->kind != FRAME_TRANSPARENT) {
 		bool indirect = strand_node(s, from)->kind != NODE_JUMP;
 
-		if (indirect && f->ret && f->kind != FRAME_SIGNAL &&
-		    strand_same_ip(s, f->ret, to)) {
+		if (indirect && f->ret && strand_same_ip(s, f->ret, to)) {
 			strand_return(s, from, to);
 			return;
 		}
 		if (!(n->flags & NODE_INTO_FUNCTION)) {
+			if (indirect && strand_guess_again(s, to)) {
+				strand_return(s, from, to);
+				return;
+			}
 			if (indirect && strand_waiting_for(s, to) != SIZE_MAX) {
 				strand_return_unmatched(s, from, to);
 				return;
@@ -333,29 +349,32 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 				return;
 		}
 	}
-	strand_replace_top(s, to, from);
+	strand_replace_top(s, to);
 }
 
 /* ---- kernel entry and exit ---- */
 
-static void strand_exit(struct strand *s, node_id from, node_id to)
+static void strand_exit(struct strand *s, node_id to)
 {
 	size_t floor = strand_floor(s);
 
-	if (s->stack.count == 0 || s->stack.items[floor].kind != FRAME_KERNEL) {
+	if (s->stack.items[floor].kind != FRAME_KERNEL) {
 		/* The entry was not seen: everything so far ran on top of what is at `to`. */
 		strand_add_root(s, to);
 		return;
 	}
-	struct frame entry = s->stack.items[floor];
+	node_id expected = s->stack.items[floor].ret;
+	uint32_t row = s->stack.items[floor].call;
+	uint64_t entered_ns = row == CALL_NONE ? s->now_ns : s->thread->calls.items[row].start_ns;
 	strand_pop_to(s, floor, 0);
 	if (s->stack.count == 0)
 		strand_add_root(s, to);
-	else if (strand_same_ip(s, entry.ret, to))
+	else if (expected == 0)
+		strand_reenter(s, to);
+	else if (strand_same_ip(s, expected, to))
 		strand_inline_to(s, to);
-	else
-		strand_resume_elsewhere(s, entry.ret, to);
-	(void)from;
+	else if (!strand_exec_barrier(s, entered_ns, to))
+		strand_resume_elsewhere(s, expected, to);
 }
 
 /* ---- transactions ---- */
@@ -437,7 +456,7 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 
 	switch ((enum flow_kind)e->kind) {
 	case FLOW_SYNC: strand_on_sync(s, e->to); break;
-	case FLOW_BEGIN: strand_on_begin(s, e->to); break;
+	case FLOW_BEGIN: strand_on_begin(s, e->to, true); break;
 	case FLOW_END: strand_on_end(s, e->from, e->cause); break;
 	case FLOW_GAP: strand_on_gap(s, e->from, e->cause); break;
 	case FLOW_RESUME: strand_on_resume(s, e->to); break;
@@ -468,7 +487,7 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 		break;
 	case FLOW_EXIT:
 		if (running)
-			strand_exit(s, e->from, e->to);
+			strand_exit(s, e->to);
 		break;
 	case FLOW_TX_BEGIN:
 	case FLOW_TX_COMMIT:
@@ -486,10 +505,13 @@ enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer,
 		       const struct flow_event *events, size_t count, const uint64_t *payloads)
 {
 	struct strand *s = weaver_strand(w);
+	struct cpu_losses *losses = weave_losses(&w->weave, buffer);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct flow_event *e = &events[i];
 
+		if (losses && (losses->open || e->kind == FLOW_GAP))
+			weave_note_loss(&w->weave, losses, e);
 		if (e->kind == FLOW_TASK) {
 			w->current = (task_id){e->data};
 			s = weaver_strand(w);
@@ -518,7 +540,8 @@ enum err weaver_new(const struct sideband *sideband, struct symbolizer *symboliz
 				  .timeless = !sideband->clock.valid};
 	w->strand_count = sideband->tasks.count;
 	w->strands = calloc(w->strand_count + 1, sizeof *w->strands);
-	if (!w->strands || !vec_reserve(&trace->threads, w->strand_count)) {
+	if (!w->strands || !vec_reserve(&trace->threads, w->strand_count) ||
+	    weave_init_losses(&w->weave) != ERR_NONE) {
 		weaver_free(w);
 		return ERR_NOMEM;
 	}

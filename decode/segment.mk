@@ -1,8 +1,10 @@
 # From flow events to joined threads.
 libdecode_a_SOURCES += \
+  decode/away.c decode/away.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
+  decode/parked.c decode/parked.h \
   decode/resume.c decode/resume.h \
   decode/segment.c decode/segment.h \
   decode/select.c decode/select.h \

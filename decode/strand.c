@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/away.h"
+#include "decode/parked.h"
+
 enum {
 	INLINE_DEPTH_MAX = 64, /* deeper inline chains are cut at their outer end */
-	PARKED_MAX = 256,      /* stacks remembered per thread; the oldest are forgotten */
-	PARKED_FRAMES_MAX = 1 << 20,
-	STACK_MAX = 1 << 24, /* frames; beyond it the oldest evidence is given up */
 	ROLE_UNKNOWN = 0xff
 };
 
@@ -118,6 +118,25 @@ void weave_done(struct weave *w)
 	free(w->facts.roles);
 	free(w->facts.inlines);
 	map64_done(&w->bracket_ids);
+	for (size_t i = 0; w->cpus && i < w->cpu_count; i++)
+		vec_done(&w->cpus[i].spans);
+	free(w->cpus);
+}
+
+/* The first switch of a task or one behind it. */
+static size_t weave_first_switch(const struct weave *w, task_id task)
+{
+	size_t low = 0, high = w->sideband->task_switches.count;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (w->sideband->task_switches.items[mid].task.v < task.v)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
 }
 
 void strand_init(struct strand *s, struct weave *w, struct thread *thread, task_id task)
@@ -126,6 +145,7 @@ void strand_init(struct strand *s, struct weave *w, struct thread *thread, task_
 	s->weave = w;
 	s->thread = thread;
 	s->task = task;
+	s->next_switch = weave_first_switch(w, task);
 }
 
 void strand_done(struct strand *s)
@@ -133,6 +153,7 @@ void strand_done(struct strand *s)
 	vec_done(&s->stack);
 	vec_done(&s->parked_frames);
 	vec_done(&s->parked);
+	free(s->guess.frames);
 	vec_done(&s->jump_buffers);
 	vec_done(&s->transaction);
 }
@@ -171,7 +192,7 @@ uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, 
 
 void strand_push_frame(struct strand *s, struct frame frame)
 {
-	if (s->stack.count >= STACK_MAX || !vec_push(&s->stack, frame)) {
+	if (!vec_push(&s->stack, frame)) {
 		s->weave->out_of_memory = true;
 		return;
 	}
@@ -187,14 +208,19 @@ static bool role_is_transparent(enum func_role role)
 void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsigned flags)
 {
 	const struct node *n = strand_node(s, node);
-	struct frame f = {.call = CALL_NONE, .ret = ret, .func = n->func, .site = site};
+	enum func_role role = weave_role(s->weave, n->func);
+	struct frame f = {.call = CALL_NONE,
+			  .ret = ret,
+			  .func = n->func,
+			  .site = site,
+			  .is_setjmp = role == FUNC_SETJMP};
 
 	if (n->kind == NODE_MISSING) {
 		f.kind = FRAME_MISSING;
 		f.call = strand_open_call(s, CALL_BRACKET,
 					  weave_bracket(s->weave, BRACKET_MISSING_CODE, node, 0),
 					  site, flags);
-	} else if (role_is_transparent(weave_role(s->weave, n->func))) {
+	} else if (role_is_transparent(role)) {
 		f.kind = FRAME_TRANSPARENT;
 	} else {
 		f.kind = flags & CALL_SIGNAL      ? FRAME_SIGNAL
@@ -231,62 +257,23 @@ void strand_pop_to(struct strand *s, size_t first, unsigned flags)
 	strand_find_top(s);
 }
 
-void strand_park_from(struct strand *s, size_t first)
-{
-	size_t last = s->stack.count;
-
-	/* Only what waits for something can be entered again. */
-	while (last > first && (s->stack.items[last - 1].kind == FRAME_INLINED ||
-				s->stack.items[last - 1].ret == 0))
-		last--;
-	size_t count = last - first;
-	if (count > 0 && s->parked_frames.count + count <= PARKED_FRAMES_MAX) {
-		struct parked p = {.key = s->stack.items[last - 1].ret,
-				   .first = (uint32_t)s->parked_frames.count,
-				   .count = (uint32_t)count};
-
-		if (s->parked.count >= PARKED_MAX) {
-			/* Forget the older half at once: amortised, and old stacks rarely return.
-			 */
-			size_t drop = PARKED_MAX / 2;
-			uint32_t frames = s->parked.items[drop].first;
-
-			memmove(s->parked_frames.items, s->parked_frames.items + frames,
-				(s->parked_frames.count - frames) * sizeof(struct frame));
-			s->parked_frames.count -= frames;
-			memmove(s->parked.items, s->parked.items + drop,
-				(s->parked.count - drop) * sizeof(struct parked));
-			s->parked.count -= drop;
-			for (size_t i = 0; i < s->parked.count; i++)
-				s->parked.items[i].first -= frames;
-			p.first = (uint32_t)s->parked_frames.count;
-		}
-		if (!vec_reserve(&s->parked_frames, s->parked_frames.count + count) ||
-		    !vec_push(&s->parked, p)) {
-			s->weave->out_of_memory = true;
-		} else {
-			memcpy(s->parked_frames.items + s->parked_frames.count,
-			       s->stack.items + first, count * sizeof(struct frame));
-			s->parked_frames.count += count;
-		}
-	}
-	strand_pop_to(s, first, CALL_UNWOUND);
-}
-
-void strand_replace_top(struct strand *s, node_id node, node_id from)
+void strand_replace_top(struct strand *s, node_id node)
 {
 	struct frame old = s->stack.items[s->top];
+	enum func_role role = weave_role(s->weave, old.func);
+	/* The dynamic linker's way to a function is no call of the program's. */
+	bool is_tail_call = old.call != CALL_NONE && role != FUNC_LAZY_RESOLVER;
+	unsigned flags = is_tail_call ? CALL_TAIL : 0;
 	uint64_t edge_ns = s->now_ns;
 
-	(void)from;
 	strand_pop_to(s, s->top, 0);
-	unsigned flags = old.call != CALL_NONE ? CALL_TAIL : 0;
 	if (old.kind == FRAME_SIGNAL)
 		flags |= CALL_SIGNAL; /* the new frame still returns to the restorer */
 	strand_push(s, node, old.ret, old.site, flags);
-	uint32_t row = s->stack.items[s->top].call;
-	if (old.call != CALL_NONE && row != CALL_NONE) {
-		struct arrow arrow = {.time_ns = edge_ns, .from = old.call, .to = row};
+	struct frame *f = &s->stack.items[s->top];
+	f->is_setjmp |= old.is_setjmp;
+	if (is_tail_call && f->call != CALL_NONE) {
+		struct arrow arrow = {.time_ns = edge_ns, .from = old.call, .to = f->call};
 
 		if (!vec_push(&s->thread->arrows, arrow))
 			s->weave->out_of_memory = true;
@@ -399,8 +386,8 @@ void strand_start_segment(struct strand *s, node_id node, uint32_t join)
 	uint32_t bracket = CALL_NONE;
 
 	s->first_root = t->roots.count;
-	if (join != CALL_NONE) {
-		const struct join *j = &t->joins.items[join];
+	const struct join *j = join == CALL_NONE ? NULL : &t->joins.items[join];
+	if (j && (j->cause != LOSS_NONE || j->evidence != JOIN_BARRIER)) {
 		enum bracket_kind kind =
 			j->cause == LOSS_MISSING_CODE ? BRACKET_MISSING_CODE : BRACKET_LOST;
 
@@ -440,8 +427,8 @@ void strand_end_segment(struct strand *s)
 	seg->end_root = (uint32_t)t->roots.count;
 	seg->end_base = (uint32_t)t->bases.count;
 	seg->top_call = strand_top_row(s);
+	strand_forget_parked(s);
 	strand_pop_to(s, 0, CALL_END_INFERRED);
-	s->parked.count = s->parked_frames.count = 0;
 	s->jump_buffers.count = 0;
 	s->in_transaction = s->switched = false;
 }

@@ -8,8 +8,7 @@
  * frames are rows of thread.calls; a row's parent is the row beneath it, so a whole stack
  * is named by its top row and nothing needs copying when a segment ends.
  *
- * Frames left without their return (longjmp, stack switch) are parked, keyed by the address
- * they wait for: a later return or jump there switches back (reconstruction rule: coroutines). */
+ * Frames left without their return (longjmp, stack switch) are parked: see parked.h. */
 #ifndef DECODE_STRAND_H
 #define DECODE_STRAND_H
 
@@ -34,15 +33,25 @@ enum frame_kind {
 struct frame {
 	uint32_t call; /* row in thread.calls; CALL_NONE = not drawn */
 	node_id ret;
-	uint32_t func; /* func_id.v, or inline_id.v of an inlined frame */
-	node_id site;  /* node of the waiting call */
-	uint8_t kind;  /* enum frame_kind */
+	uint32_t func;  /* func_id.v, or inline_id.v of an inlined frame */
+	node_id site;   /* node of the waiting call */
+	uint8_t kind;   /* enum frame_kind */
+	bool is_setjmp; /* entered as setjmp, though another function may return for it */
 };
 
-/* A stack that was left. */
+/* A stack that was left (parked.h). */
 struct parked {
+	uint64_t order;        /* the lower the earlier it was left */
 	node_id key;           /* the topmost pending return node */
 	uint32_t first, count; /* in strand.parked_frames */
+};
+
+/* The running stack is one of several that fitted. */
+struct guess {
+	struct frame *frames; /* as they were parked; count 0 = no guess */
+	size_t frame_count;
+	uint64_t order;
+	uint32_t first_row, row_count; /* of the rows opened for them */
 };
 
 /* A setjmp that returned once: longjmp comes back to its node and frame. */
@@ -72,6 +81,8 @@ struct weave {
 	struct func_facts facts;
 	struct trace *trace;
 	struct map64 bracket_ids; /* (kind, node) -> index in trace->brackets */
+	struct cpu_losses *cpus;  /* indexed by CPU: see away.h */
+	size_t cpu_count;
 	bool timeless;
 	bool out_of_memory; /* sticky: an append failed, the result is not usable */
 };
@@ -92,6 +103,8 @@ struct strand {
 	size_t top; /* index of the topmost non-inlined frame, if stack.count > 0 */
 	VEC(struct frame) parked_frames;
 	VEC(struct parked) parked;
+	uint64_t parked_order;
+	struct guess guess;
 	VEC(struct jump_buffer) jump_buffers;
 	VEC(struct frame) transaction; /* copy of the stack at TX begin */
 	bool in_transaction;
@@ -100,7 +113,7 @@ struct strand {
 	uint64_t off_ns;               /* since when tracing is off or lost */
 	node_id off_node;              /* where it stopped */
 	uint8_t off_cause;             /* enum flow_end, or enum loss */
-	size_t next_switch;            /* cursor into sideband.task_switches */
+	size_t next_switch;            /* cursor into sideband.task_switches: its own */
 	size_t next_exec;              /* cursor into sideband.task_names */
 	size_t first_root, first_base; /* of the open segment, in thread->roots and ->bases */
 };
@@ -138,10 +151,8 @@ void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsi
 void strand_push_frame(struct strand *s, struct frame frame);
 /* Ends all frames from stack index `first` on, now; flags are added to their rows. */
 void strand_pop_to(struct strand *s, size_t first, unsigned flags);
-/* The same, and remembers them as a stack that may be entered again. */
-void strand_park_from(struct strand *s, size_t first);
 /* Replaces the top frame by `node`'s function: a tail call. */
-void strand_replace_top(struct strand *s, node_id node, node_id from);
+void strand_replace_top(struct strand *s, node_id node);
 /* Puts a newly found outer frame that runs `node` beneath the (ending) bottom frame; on a
  * stack that was switched to, the outer frame is drawn from now on only. */
 void strand_add_root(struct strand *s, node_id node);

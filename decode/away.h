@@ -1,0 +1,42 @@
+/* Away: what a thread did while its trace was off, as far as switch records tell.
+ *
+ *     trace      on ─┤ off                                  ├─ on
+ *     stays    ══════╡      ╞═══ CPU 3 ═══╡             ╞═════ CPU 1
+ *                    descheduled       descheduled
+ *     losses              CPU 3: ├──────────────┤           user code may have run unseen
+ *
+ * Drawn as brackets: the syscall or interruption, and the time off the CPUs in it. If a stay
+ * on a CPU overlaps a loss of that CPU's buffer (overflow, overwritten part of a snapshot
+ * ring, the time before its first byte), the thread has lost trace, too, though no gap says
+ * so in its own events. */
+#ifndef DECODE_AWAY_H
+#define DECODE_AWAY_H
+
+#include "decode/flow.h"
+#include "decode/strand.h"
+
+/* A span of time for which a CPU's buffer holds nothing. */
+struct lost_span {
+	uint64_t start_ns, end_ns; /* end TIME_NONE: still open */
+	uint8_t cause;             /* enum loss */
+};
+
+struct cpu_losses {
+	VEC(struct lost_span) spans;
+	bool open; /* the last one */
+};
+
+enum err weave_init_losses(struct weave *w);
+/* The losses of a CPU's buffer; NULL for a thread's. */
+struct cpu_losses *weave_losses(struct weave *w, const struct aux_buffer *buffer);
+/* To be called before the event acts if it is a gap or `losses->open`. */
+void weave_note_loss(struct weave *w, struct cpu_losses *losses, const struct flow_event *event);
+
+/* Did the thread lose trace since strand.off_ns, in an earlier stay (or in this one, too)?
+ * When and why that began. */
+bool strand_lost_while_off(const struct strand *s, bool this_stay, uint64_t *lost_ns,
+			   unsigned *cause);
+/* Draws the time since strand.off_ns. */
+void strand_draw_off(struct strand *s);
+
+#endif
