@@ -92,10 +92,13 @@ const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inl
 str_id symbolizer_inline_call_file(struct symbolizer *s, inline_id id)
 {
 	const struct inline_entry *e = inline_of(s, id);
-	const char *name = e ? inline_table_call_file(e->module->inlines, e->node) : NULL;
+	char path[PATH_MAX];
 	str_id file;
 
-	return name && intern_string(&s->strings, name, &file) ? file : (str_id){0};
+	return e && inline_table_call_file(e->module->inlines, e->node, path) &&
+			       intern_string(&s->strings, path, &file)
+		       ? file
+		       : (str_id){0};
 }
 
 bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str_id *file,
@@ -103,8 +106,8 @@ bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str
 {
 	uint64_t bias;
 	struct module_entry *m = module_inlines(s, module, &bias);
-	const char *name;
+	char path[PATH_MAX];
 
-	return m && inline_table_line(m->inlines, vaddr - bias, &name, line) &&
-	       intern_string(&s->strings, name, file);
+	return m && inline_table_line(m->inlines, vaddr - bias, path, line) &&
+	       intern_string(&s->strings, path, file);
 }

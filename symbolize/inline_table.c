@@ -4,21 +4,21 @@
  *   unit 1   f { inlined a [0x1010,0x1040) { inlined b [0x1020,0x1030) } }    on first touch
  *   pieces   a [0x1010,0x1020)  b [0x1020,0x1030)  a [0x1030,0x1040)
  *
- * One walk over a unit's DIEs is ten thousand times cheaper per address than asking libdw
- * for the scopes of each, and finds functions inside namespaces, which libdw's own search
- * by address does not. */
+ * A unit is one walk over its DIEs, in which trees that cannot hold code are jumped over;
+ * names are looked up only for the nodes that somebody asks for. */
 #include "symbolize/inline_table.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "common/vec.h"
+#include "symbolize/die.h"
+#include "symbolize/line_table.h"
+#include "symbolize/search.h"
+#include "symbolize/split.h"
 
-#define INLINE_MAX_NESTING 256 /* of DIEs; deeper ones are left out */
-#define INLINE_MAX_UNITS   (1u << 24)
+#define INLINE_MAX_NESTING 512 /* of DIEs; deeper ones are left out */
 #define INLINE_MAX_NODES   (1u << 30)
 
 struct unit_range {
@@ -39,15 +39,19 @@ struct inline_piece {
 _Static_assert(sizeof(struct inline_piece) == 16, "one per change of the inlined chain");
 
 struct inline_unit {
-	uint64_t die_off;
+	struct debug_unit *unit, *dies;       /* dies: where it is split, else the same */
+	struct line_table *lines, *die_lines; /* NULL = not read */
 	bool loaded;
 	VEC(struct inline_piece) pieces; /* sorted, disjoint */
 };
 
 struct inline_table {
 	const struct object *code;
-	int fd;
-	Dwarf *dwarf;
+	const char *path;
+	const struct search *search;
+	struct debug_file file, supplement;
+	struct object *supplement_object;
+	struct splits splits;
 	VEC(struct inline_unit) units;
 	VEC(struct unit_range) ranges;
 	VEC(uint32_t) rangeless; /* units that do not say which code is theirs */
@@ -66,17 +70,45 @@ static bool table_add_range(struct inline_table *t, uint32_t unit, uint64_t star
 	return vec_push(&t->ranges, r);
 }
 
-static bool table_add_unit(struct inline_table *t, Dwarf_Die *die)
+/* A DIE of which only code and call site matter. */
+struct die_call {
+	struct die_code code;
+	uint32_t file, line;
+	uint64_t sibling; /* offset in the unit; 0 = none */
+};
+
+static void die_read_call(const struct debug_unit *u, const struct abbrev_table *table,
+			  const struct abbrev *a, struct bytes *b, struct die_call *call)
 {
-	struct inline_unit unit = {.die_off = dwarf_dieoffset(die)};
+	*call = (struct die_call){0};
+	for (uint32_t i = 0; i < a->spec_count && !b->failed; i++) {
+		const struct abbrev_spec *spec = &table->specs.items[a->first_spec + i];
+		struct die_value v = die_read_form(u, b, spec->form, spec->implicit);
+
+		switch (spec->name) {
+		case DW_AT_low_pc: call->code.low = v; break;
+		case DW_AT_high_pc: call->code.high = v; break;
+		case DW_AT_ranges: call->code.ranges = v; break;
+		case DW_AT_call_file: call->file = (uint32_t)v.number; break;
+		case DW_AT_call_line: call->line = (uint32_t)v.number; break;
+		case DW_AT_sibling: call->sibling = v.number; break;
+		default: break;
+		}
+	}
+}
+
+static bool table_add_unit(struct inline_table *t, struct debug_unit *u)
+{
+	struct inline_unit unit = {.unit = u, .dies = u};
 	uint32_t index = (uint32_t)t->units.count;
-	Dwarf_Addr base, start, end;
-	ptrdiff_t at = 0;
+	struct die_ranges ranges;
+	uint64_t start, end;
 	bool any = false;
 
 	if (!vec_push(&t->units, unit))
 		return false;
-	while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
+	die_ranges_begin(&ranges, u, &u->code);
+	while (die_ranges_next(&ranges, &start, &end)) {
 		any = true;
 		if (!table_add_range(t, index, start, end))
 			return false;
@@ -108,58 +140,76 @@ static void table_sort_ranges(struct inline_table *t)
 
 static bool table_read_units(struct inline_table *t)
 {
-	Dwarf_CU *cu = NULL;
-	Dwarf_Half version;
-	uint8_t type;
-	Dwarf_Die die;
+	if (!debug_file_read_units(&t->file))
+		return false;
+	for (size_t i = 0; i < t->file.units.count; i++) {
+		struct debug_unit *u = &t->file.units.items[i];
 
-	while (t->units.count < INLINE_MAX_UNITS &&
-	       dwarf_get_units(t->dwarf, cu, &cu, &version, &type, &die, NULL) == 0)
-		if ((type == DW_UT_compile || type == DW_UT_skeleton) && !table_add_unit(t, &die))
+		if ((u->type == DW_UT_compile || u->type == DW_UT_skeleton) &&
+		    !table_add_unit(t, u))
 			return false;
+	}
 	table_sort_ranges(t);
 	return true;
 }
 
-enum err inline_table_new(const char *path, const struct object *code, struct inline_table **result)
+/* dwz's common file. Its units are only referred to. */
+static bool table_open_supplement(struct inline_table *t, const struct object *debug)
 {
-	struct inline_table *t = calloc(1, sizeof *t);
-	struct inline_node none = {0};
-	enum err err = ERR_NOMEM;
+	t->supplement_object = search_supplement(t->search, debug, t->path);
+	if (!t->supplement_object)
+		return true;
+	debug_file_init(&t->supplement, t->supplement_object, false);
+	t->file.supplement = &t->supplement;
+	return debug_file_read_units(&t->supplement);
+}
 
+enum err inline_table_new(const struct object *debug, const char *debug_path,
+			  const struct object *code, const struct search *search,
+			  struct inline_table **result)
+{
+	struct inline_node none = {0};
+
+	if (!debug_file_has_units(debug))
+		return ERR_NOT_FOUND;
+	struct inline_table *t = calloc(1, sizeof *t);
 	if (!t)
 		return ERR_NOMEM;
 	t->code = code;
-	t->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (t->fd < 0) {
-		err = ERR_IO;
-		goto done;
-	}
-	t->dwarf = dwarf_begin(t->fd, DWARF_C_READ);
-	if (!t->dwarf) {
-		err = dwarf_errno() ? ERR_FORMAT : ERR_NOT_FOUND;
-		goto done;
-	}
-	if (vec_push(&t->nodes, none) && table_read_units(t))
-		err = ERR_NONE;
-done:
-	if (err == ERR_NONE)
-		*result = t;
-	else
+	t->path = debug_path;
+	t->search = search;
+	debug_file_init(&t->file, debug, false);
+	if (!vec_push(&t->nodes, none) || !table_open_supplement(t, debug) ||
+	    !table_read_units(t)) {
 		inline_table_free(t);
-	return err;
+		return ERR_NOMEM;
+	}
+	*result = t;
+	return ERR_NONE;
+}
+
+static void lines_free(struct line_table *lines)
+{
+	if (lines)
+		line_table_done(lines);
+	free(lines);
 }
 
 void inline_table_free(struct inline_table *t)
 {
 	if (!t)
 		return;
-	if (t->dwarf)
-		dwarf_end(t->dwarf);
-	if (t->fd >= 0)
-		close(t->fd);
-	for (size_t i = 0; i < t->units.count; i++)
-		vec_done(&t->units.items[i].pieces);
+	for (size_t i = 0; i < t->units.count; i++) {
+		struct inline_unit *u = &t->units.items[i];
+
+		lines_free(u->die_lines);
+		lines_free(u->lines);
+		vec_done(&u->pieces);
+	}
+	splits_done(&t->splits);
+	debug_file_done(&t->file);
+	debug_file_done(&t->supplement);
+	object_free(t->supplement_object);
 	vec_done(&t->units);
 	vec_done(&t->ranges);
 	vec_done(&t->rangeless);
@@ -168,33 +218,24 @@ void inline_table_free(struct inline_table *t)
 	free(t);
 }
 
-static uint32_t die_number(Dwarf_Die *die, unsigned name)
-{
-	Dwarf_Attribute attribute;
-	Dwarf_Word value;
-
-	if (!dwarf_attr(die, name, &attribute) || dwarf_formudata(&attribute, &value) != 0)
-		return 0;
-	return value < UINT32_MAX ? (uint32_t)value : 0;
-}
-
 /* A new node for an inlined instance, with its spans; 0 when memory is short. */
-static uint32_t table_add_node(struct inline_table *t, Dwarf_Die *die, uint32_t unit,
-			       uint32_t parent)
+static uint32_t table_add_node(struct inline_table *t, struct debug_unit *u, uint64_t die_off,
+			       const struct die_call *call, uint32_t parent)
 {
-	struct inline_node node = {.die_off = dwarf_dieoffset(die),
+	struct inline_node node = {.die_off = die_off,
 				   .parent = parent,
-				   .unit = unit,
-				   .call_file = die_number(die, DW_AT_call_file),
-				   .call_line = die_number(die, DW_AT_call_line),
+				   .unit = u,
+				   .call_file = call->file,
+				   .call_line = call->line,
 				   .depth = t->nodes.items[parent].depth + 1};
 	uint32_t index = (uint32_t)t->nodes.count;
-	Dwarf_Addr base, start, end;
-	ptrdiff_t at = 0;
+	struct die_ranges ranges;
+	uint64_t start, end;
 
 	if (index >= INLINE_MAX_NODES || !vec_push(&t->nodes, node))
 		return 0;
-	while ((at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
+	die_ranges_begin(&ranges, u, &call->code);
+	while (die_ranges_next(&ranges, &start, &end)) {
 		struct inline_span span = {
 			.start = start, .end = end, .depth = node.depth, .node = index};
 
@@ -207,6 +248,8 @@ static uint32_t table_add_node(struct inline_table *t, Dwarf_Die *die, uint32_t 
 static bool tag_holds_code(int tag)
 {
 	switch (tag) {
+	case DW_TAG_compile_unit:
+	case DW_TAG_skeleton_unit:
 	case DW_TAG_namespace:
 	case DW_TAG_module:
 	case DW_TAG_subprogram:
@@ -222,37 +265,68 @@ static bool tag_holds_code(int tag)
 	}
 }
 
-/* Collects the spans of all inlined instances of a unit. false when memory is short. */
-static bool table_walk(struct inline_table *t, uint32_t unit, Dwarf_Die *root)
+/* Past the children of a DIE that hold no code, if it says where its sibling is. */
+static bool walk_jump(const struct debug_unit *u, struct bytes *b, const uint8_t *info,
+		      uint64_t sibling)
 {
-	struct {
-		Dwarf_Die die;
-		uint32_t node; /* the instance around */
-	} level[INLINE_MAX_NESTING];
-	int n = 0;
+	const uint8_t *target = info + u->off + sibling;
 
-	if (dwarf_child(root, &level[0].die) != 0)
-		return true;
-	level[0].node = 0;
-	while (n >= 0) {
-		Dwarf_Die *die = &level[n].die;
-		uint32_t node = level[n].node;
-		int tag = dwarf_tag(die);
+	if (!sibling || sibling > u->end - u->off || target < b->p)
+		return false;
+	b->p = target;
+	return true;
+}
 
-		if (tag == DW_TAG_subprogram)
-			node = 0;
-		if (tag == DW_TAG_inlined_subroutine) {
-			node = table_add_node(t, die, unit, node);
+/* Collects the spans of all inlined instances of a unit. false when memory is short. */
+static bool table_walk(struct inline_table *t, struct debug_unit *u)
+{
+	const struct abbrev_table *table = debug_unit_abbrevs(u);
+	struct bytes b = debug_file_section(u->file, DEBUG_INFO);
+	const uint8_t *info = b.p;
+	uint32_t around[INLINE_MAX_NESTING] = {0}; /* the instance around each level's DIEs */
+	size_t level = 0, skipped = 0;             /* skipped: levels inside a tree without code */
+
+	b.end = b.p + u->end;
+	b.p += u->first_die;
+	while (table && bytes_left(&b)) {
+		uint64_t off = (uint64_t)(b.p - info);
+		uint64_t code = die_uleb(&b);
+		struct die_call call;
+
+		if (code == 0) {
+			if (skipped)
+				skipped--;
+			else if (level == 0 || --level == 0)
+				break;
+			continue;
+		}
+		const struct abbrev *a = abbrev_find(table, code);
+		if (!a)
+			break;
+		bool holds_code = tag_holds_code(a->tag) && level + 1 < INLINE_MAX_NESTING;
+		if (skipped ||
+		    (a->tag != DW_TAG_inlined_subroutine && (holds_code || !a->has_children)))
+			die_skip(u, table, a, &b);
+		else
+			die_read_call(u, table, a, &b, &call);
+		if (b.failed || (level == 0 && !a->has_children))
+			break;
+		if (skipped) {
+			skipped += a->has_children;
+			continue;
+		}
+		uint32_t node = a->tag == DW_TAG_subprogram ? 0 : around[level];
+		if (a->tag == DW_TAG_inlined_subroutine) {
+			node = table_add_node(t, u, off, &call, node);
 			if (!node)
 				return false;
 		}
-		if (n + 1 < INLINE_MAX_NESTING && tag_holds_code(tag) &&
-		    dwarf_child(die, &level[n + 1].die) == 0) {
-			level[++n].node = node;
+		if (!a->has_children)
 			continue;
-		}
-		while (n >= 0 && dwarf_siblingof(&level[n].die, &level[n].die) != 0)
-			n--;
+		if (holds_code)
+			around[++level] = node;
+		else if (!walk_jump(u, &b, info, call.sibling))
+			skipped = 1;
 	}
 	return true;
 }
@@ -323,14 +397,19 @@ static bool table_cut(struct inline_table *t, struct inline_unit *u)
 static void table_load_unit(struct inline_table *t, uint32_t index)
 {
 	struct inline_unit *u = &t->units.items[index];
-	Dwarf_Die die;
 
 	if (u->loaded)
 		return;
 	u->loaded = true; /* also when it fails: it would fail again */
+	if (u->unit->dwo_name) {
+		u->dies = split_unit(&t->splits, u->unit, t->path, t->search);
+		if (!u->dies) {
+			u->dies = u->unit;
+			return;
+		}
+	}
 	t->spans.count = 0;
-	if (!dwarf_offdie(t->dwarf, u->die_off, &die) || !table_walk(t, index, &die) ||
-	    !table_cut(t, u))
+	if (!table_walk(t, u->dies) || !table_cut(t, u))
 		vec_done(&u->pieces);
 }
 
@@ -424,49 +503,52 @@ const struct inline_node *inline_table_node(const struct inline_table *t, uint32
 
 const char *inline_table_name(struct inline_table *t, uint32_t node)
 {
-	static const unsigned names[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name};
-	Dwarf_Attribute attribute;
-	Dwarf_Die die;
+	const struct inline_node *n = inline_table_node(t, node);
 
-	if (!dwarf_offdie(t->dwarf, inline_table_node(t, node)->die_off, &die))
-		return NULL;
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (!dwarf_attr_integrate(&die, names[i], &attribute))
-			continue;
-		const char *name = dwarf_formstring(&attribute);
-		if (name && *name)
-			return name;
-	}
-	return NULL;
+	return die_name(n->unit, n->die_off);
 }
 
-const char *inline_table_call_file(struct inline_table *t, uint32_t node)
+/* Read on first use; NULL when memory is short. */
+static struct line_table *unit_lines(struct line_table **kept, const struct debug_unit *u)
+{
+	if (*kept)
+		return *kept;
+	struct line_table *lines = calloc(1, sizeof *lines);
+	if (lines && !line_table_read(lines, u)) {
+		lines_free(lines);
+		lines = NULL;
+	}
+	return *kept = lines;
+}
+
+bool inline_table_call_file(struct inline_table *t, uint32_t node, char path[PATH_MAX])
 {
 	const struct inline_node *n = inline_table_node(t, node);
-	Dwarf_Files *files;
-	size_t count;
-	Dwarf_Die die;
 
-	if (!dwarf_offdie(t->dwarf, t->units.items[n->unit].die_off, &die) ||
-	    dwarf_getsrcfiles(&die, &files, &count) != 0 || n->call_file >= count)
-		return NULL;
-	return dwarf_filesrc(files, n->call_file, NULL, NULL);
+	for (size_t i = 0; n->unit && i < t->units.count; i++) {
+		struct inline_unit *u = &t->units.items[i];
+
+		if (u->dies != n->unit)
+			continue;
+		struct line_table *lines =
+			unit_lines(u->dies == u->unit ? &u->lines : &u->die_lines, u->dies);
+		return lines && line_table_path(lines, n->call_file, path);
+	}
+	return false;
 }
 
-bool inline_table_line(struct inline_table *t, uint64_t vaddr, const char **file, uint32_t *line)
+bool inline_table_line(struct inline_table *t, uint64_t vaddr, char path[PATH_MAX], uint32_t *line)
 {
 	uint64_t until;
 	const struct unit_range *range = table_range(t, vaddr, &until);
-	Dwarf_Die die;
-	int number;
 
-	if (!range || !dwarf_offdie(t->dwarf, t->units.items[range->unit].die_off, &die))
+	if (!range)
 		return false;
-	Dwarf_Line *at = dwarf_getsrc_die(&die, vaddr);
-	const char *name = at ? dwarf_linesrc(at, NULL, NULL) : NULL;
-	if (!name || dwarf_lineno(at, &number) != 0 || number < 0)
+	struct inline_unit *u = &t->units.items[range->unit];
+	struct line_table *lines = unit_lines(&u->lines, u->unit);
+	const struct line_row *row = lines ? line_table_find(lines, vaddr) : NULL;
+	if (!row || !row->line || !line_table_path(lines, row->file, path))
 		return false;
-	*file = name;
-	*line = (uint32_t)number;
+	*line = row->line;
 	return true;
 }

@@ -5,26 +5,33 @@
 #ifndef SYMBOLIZE_INLINE_TABLE_H
 #define SYMBOLIZE_INLINE_TABLE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "symbolize/debug_file.h"
 #include "symbolize/object.h"
 
 struct inline_table;
+struct search;
 
 /* Node indices: 0 = none. */
 struct inline_node {
-	uint64_t die_off; /* of its DIE */
-	uint32_t parent;  /* 0 = the physical function */
-	uint32_t unit;
+	struct debug_unit *unit;
+	uint64_t die_off;              /* of its DIE in the unit's file */
+	uint32_t parent;               /* 0 = the physical function */
 	uint32_t call_file, call_line; /* call_file counts in the unit's line table */
 	uint32_t depth;                /* 1 = directly inside the physical function */
 };
+_Static_assert(sizeof(struct inline_node) == 32, "one per inlined call in the source");
 
-/* `code` is the file that runs: what DWARF says about other addresses is left out. It must
- * outlive the table. ERR_NOT_FOUND: no DWARF in there; ERR_FORMAT, ERR_IO, ERR_NOMEM. */
-MUST_CHECK enum err inline_table_new(const char *path, const struct object *code,
+/* `code` is the file that runs, `debug` (at debug_path) the one with DWARF: the same or its
+ * debug file. What DWARF says about addresses outside `code` is left out. All must outlive
+ * the table; `search` finds supplementary and split files. ERR_NOT_FOUND: no DWARF in there;
+ * ERR_NOMEM. */
+MUST_CHECK enum err inline_table_new(const struct object *debug, const char *debug_path,
+				     const struct object *code, const struct search *search,
 				     struct inline_table **result);
 void inline_table_free(struct inline_table *t);
 
@@ -34,7 +41,7 @@ uint32_t inline_table_find(struct inline_table *t, uint64_t vaddr, uint64_t *unt
 const struct inline_node *inline_table_node(const struct inline_table *t, uint32_t node);
 /* The linker's name where DWARF has it, else the plain one; NULL = none. Lives as the table. */
 const char *inline_table_name(struct inline_table *t, uint32_t node);
-const char *inline_table_call_file(struct inline_table *t, uint32_t node);
-bool inline_table_line(struct inline_table *t, uint64_t vaddr, const char **file, uint32_t *line);
+bool inline_table_call_file(struct inline_table *t, uint32_t node, char path[PATH_MAX]);
+bool inline_table_line(struct inline_table *t, uint64_t vaddr, char path[PATH_MAX], uint32_t *line);
 
 #endif

@@ -1,6 +1,8 @@
 noinst_LIBRARIES += libsymbolize.a
 libsymbolize_a_SOURCES = \
+  symbolize/debug_file.c symbolize/debug_file.h \
   symbolize/demangle.c symbolize/demangle.h \
+  symbolize/die.c symbolize/die.h \
   symbolize/eh_frame.c symbolize/eh_frame.h \
   symbolize/func.c \
   symbolize/generated.c \
@@ -10,18 +12,21 @@ libsymbolize_a_SOURCES = \
   symbolize/line_search.c symbolize/line_search.h \
   symbolize/jit.c symbolize/jit.h \
   symbolize/kernel.c symbolize/kernel.h \
+  symbolize/line_table.c symbolize/line_table.h \
   symbolize/minidebug.c symbolize/minidebug.h \
   symbolize/module.c symbolize/module.h \
   symbolize/object.c symbolize/object.h \
   symbolize/remote.c symbolize/remote.h \
   symbolize/role.c symbolize/role.h \
   symbolize/search.c symbolize/search.h \
+  symbolize/split.c symbolize/split.h \
   symbolize/symbolize.c symbolize/symbolize.h symbolize/symbolizer.h \
   symbolize/symtab.c symbolize/symtab.h
 libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLAGS) \
-  $(DEBUGINFOD_CFLAGS)
+  $(DEBUGINFOD_CFLAGS) $(DEFLATE_CFLAGS) $(ZSTD_CFLAGS)
 
-SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(ELF_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS)
+SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS) \
+  $(DEFLATE_LIBS) $(ZSTD_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \

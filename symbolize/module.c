@@ -202,11 +202,6 @@ bool module_load_eh_frame(struct module_entry *m)
 	return true;
 }
 
-static bool object_has_dwarf(const struct object *o)
-{
-	return object_find_section(o, ".debug_info") || object_find_section(o, ".zdebug_info");
-}
-
 bool module_load_inlines(struct module_entry *m, const struct search *search,
 			 struct intern *strings)
 {
@@ -215,17 +210,17 @@ bool module_load_inlines(struct module_entry *m, const struct search *search,
 	const struct object *code = m->image ? m->image : m->code;
 
 	if (code) {
+		const struct object *debug = code;
 		str_id path = m->image ? m->image_file : m->pub.file;
-		enum err err = ERR_NOT_FOUND;
 
-		if (!m->image && !object_has_dwarf(code)) {
+		if (!m->image && !debug_file_has_units(code)) {
 			if (!module_load_debug(m, search, strings))
 				return false;
+			debug = m->debug;
 			path = m->pub.debug_file;
 		}
-		if (path.v)
-			err = inline_table_new(intern_text(strings, path), code, &m->inlines);
-		if (err == ERR_NOMEM)
+		if (debug && inline_table_new(debug, intern_text(strings, path), code, search,
+					      &m->inlines) == ERR_NOMEM)
 			return false;
 	}
 	m->inlines_loaded = true; /* damaged DWARF costs its inlined frames, nothing else */

@@ -422,3 +422,57 @@ bool search_kallsyms(const struct search *s, const struct module_request *wanted
 	strcpy(path, "/proc/kallsyms");
 	return host_kernel_is(wanted->build_id, wanted->build_id_bytes);
 }
+
+/* Beside the debug file, or at a path as the compiler or linker wrote it: below the symfs. */
+static bool attempt_written(const struct search *s, struct attempt *a, const char *debug_path,
+			    const char *directory, const char *name)
+{
+	const char *symfs = s->options->symfs, *slash = strrchr(debug_path, '/');
+	const char *leaf = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+	int length = slash ? (int)(slash - debug_path) : 0;
+
+	if (name[0] == '/' || directory)
+		if (name[0] == '/'
+			    ? symfs ? attempt_below(a, symfs, "%s", name) : attempt(a, "%s", name)
+		    : symfs ? attempt_below(a, symfs, "/%s/%s", directory, name)
+			    : attempt(a, "%s/%s", directory, name))
+			return true;
+	return (name[0] != '/' && attempt(a, "%.*s/%s", length, debug_path, name)) ||
+	       attempt(a, "%.*s/%s", length, debug_path, leaf);
+}
+
+struct object *search_supplement(const struct search *s, const struct object *debug,
+				 const char *debug_path)
+{
+	const struct object_section *section = object_find_section(debug, ".gnu_debugaltlink");
+	struct bytes b = section ? object_section_bytes(debug, section) : (struct bytes){0};
+	const char *name = bytes_left(&b) ? bytes_string(&b) : NULL;
+	struct search_result result = {0};
+	struct attempt a = {.result = &result, .build_id = b.p, .build_id_bytes = bytes_left(&b)};
+
+	if (!name || !*name || !a.build_id_bytes || a.build_id_bytes > OBJECT_BUILD_ID_MAX)
+		return NULL;
+	if (!attempt_debug_by_build_id(s, &a))
+		attempt_written(s, &a, debug_path, NULL, name);
+	return result.object;
+}
+
+struct object *search_package(const struct search *s, const char *debug_path)
+{
+	struct search_result result = {0};
+	struct attempt a = {.result = &result};
+
+	(void)s; /* beside a file that was found: inside the symfs already */
+	attempt(&a, "%s.dwp", debug_path);
+	return result.object;
+}
+
+struct object *search_split(const struct search *s, const char *debug_path, const char *comp_dir,
+			    const char *dwo_name)
+{
+	struct search_result result = {0};
+	struct attempt a = {.result = &result};
+
+	attempt_written(s, &a, debug_path, comp_dir, dwo_name);
+	return result.object;
+}

@@ -42,6 +42,14 @@ MUST_CHECK enum err search_vmlinux(const struct search *s, const struct module_r
 bool search_kallsyms(const struct search *s, const struct module_request *wanted,
 		     char path[PATH_MAX]);
 
+/* The other files of one debug file's DWARF; NULL = not found. dwz's common file (by
+ * .gnu_debugaltlink of `debug`), a .dwp package, a .dwo file. */
+struct object *search_supplement(const struct search *s, const struct object *debug,
+				 const char *debug_path);
+struct object *search_package(const struct search *s, const char *debug_path);
+struct object *search_split(const struct search *s, const char *debug_path, const char *comp_dir,
+			    const char *dwo_name);
+
 /* `path` below `root`, its symbolic links followed inside root. false = too long. */
 bool search_path_below(const char *root, const char *path, char result[PATH_MAX]);
 
