@@ -7,17 +7,24 @@
 
 #include "symbolize/symbolize.h"
 
-static void print_frames(struct symbolizer *s, module_id module, uint64_t vaddr)
+static void print_frames(struct symbolizer *s, module_id module, uint64_t vaddr, bool lines)
 {
 	const struct inline_frame *frame;
 	uint64_t until;
+	uint32_t line;
+	str_id file;
 	inline_id id = symbolizer_inline_at(s, module, vaddr, &until);
 
 	printf("%#" PRIx64, vaddr);
 	for (; (frame = symbolizer_inline_get(s, id)); id = frame->parent)
 		printf("\t%s", symbolizer_text(s, frame->name));
-	printf("\t%s\n", symbolizer_text(s, symbolizer_func_linkage_name(
-						    s, symbolizer_func(s, module, vaddr))));
+	printf("\t%s", symbolizer_text(s, symbolizer_func_linkage_name(
+						  s, symbolizer_func(s, module, vaddr))));
+	if (lines && symbolizer_line(s, module, vaddr, &file, &line))
+		printf("\t%s:%u", symbolizer_text(s, file), line);
+	else if (lines)
+		printf("\t??:0");
+	putchar('\n');
 }
 
 int main(int argc, char **argv)
@@ -26,14 +33,15 @@ int main(int argc, char **argv)
 	struct symbolizer *s = NULL;
 	module_id module;
 	char line[64];
+	bool lines = false;
 
-	if (argc > 1 && strcmp(argv[1], "--debuginfod") == 0) {
-		options.debuginfod = true;
-		argc--;
-		argv++;
+	for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
+		options.debuginfod |= strcmp(argv[1], "--debuginfod") == 0;
+		lines |= strcmp(argv[1], "--lines") == 0;
 	}
 	if (argc < 2) {
-		fprintf(stderr, "usage: frames [--debuginfod] FILE [SYMFS] < ADDRESSES\n");
+		fprintf(stderr,
+			"usage: frames [--debuginfod] [--lines] FILE [SYMFS] < ADDRESSES\n");
 		return 2;
 	}
 	options.symfs = argc > 2 ? argv[2] : NULL;
@@ -50,7 +58,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	while (fgets(line, sizeof line, stdin))
-		print_frames(s, module, strtoull(line, NULL, 16));
+		print_frames(s, module, strtoull(line, NULL, 16), lines);
 	symbolizer_free(s);
 	return 0;
 }

@@ -1,11 +1,10 @@
 /* See line_search.h. */
 #include "symbolize/line_search.h"
 
-#include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "symbolize/line_table.h"
 
 struct query {
 	const char *file;
@@ -23,54 +22,42 @@ static bool matches(const char *path, const char *file)
 	       (n == m || path[n - m - 1] == '/' || file[0] == '/');
 }
 
-static bool unit_has_file(Dwarf_Die *unit, const char *file)
+static bool file_matches(const struct line_table *lines, uint64_t number, const char *file)
 {
-	Dwarf_Files *files;
-	size_t count;
+	char path[PATH_MAX];
 
-	if (dwarf_getsrcfiles(unit, &files, &count) != 0)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const char *path = dwarf_filesrc(files, i, NULL, NULL);
+	return line_table_path(lines, number, path) && matches(path, file);
+}
 
-		if (path && matches(path, file))
+static bool unit_has_file(const struct line_table *lines, const char *file)
+{
+	for (size_t i = 0; i < lines->files.count; i++)
+		if (file_matches(lines, lines->first_file + i, file))
 			return true;
-	}
 	return false;
 }
 
-static void search_unit(Dwarf_Die *unit, struct query *q)
+static void search_unit(const struct line_table *lines, struct query *q)
 {
-	Dwarf_Lines *lines;
-	size_t count;
 	bool mine = false; /* the last address is this unit's */
 
-	if (!unit_has_file(unit, q->file) || dwarf_getsrclines(unit, &lines, &count) != 0)
+	if (!unit_has_file(lines, q->file))
 		return;
-	for (size_t i = 0; i < count; i++) {
-		Dwarf_Line *row = dwarf_onesrcline(lines, i);
-		int number;
-		bool statement = false, end = false;
-		Dwarf_Addr vaddr;
+	for (size_t i = 0; i < lines->rows.count; i++) {
+		const struct line_row *row = &lines->rows.items[i];
 
-		if (dwarf_lineno(row, &number) != 0 || number < (int)q->line ||
-		    (q->best != 0 && number > (int)q->best) ||
-		    dwarf_linebeginstatement(row, &statement) != 0 || !statement ||
-		    dwarf_lineendsequence(row, &end) != 0 || end ||
-		    dwarf_lineaddr(row, &vaddr) != 0)
+		if (row->line < q->line || (q->best != 0 && row->line > q->best) ||
+		    !row->statement || row->end || !file_matches(lines, row->file, q->file))
 			continue;
-		const char *path = dwarf_linesrc(row, NULL, NULL);
-		if (!path || !matches(path, q->file))
-			continue;
-		if (q->best == 0 || number < (int)q->best) { /* nearer: forget the others */
-			q->best = (unsigned)number;
+		if (q->best == 0 || row->line < q->best) { /* nearer: forget the others */
+			q->best = row->line;
 			q->count = 0;
 			mine = false;
 		}
-		if (mine && vaddr < q->vaddrs[q->count - 1]) {
-			q->vaddrs[q->count - 1] = vaddr;
+		if (mine && row->vaddr < q->vaddrs[q->count - 1]) {
+			q->vaddrs[q->count - 1] = row->vaddr;
 		} else if (!mine && q->count < q->max) {
-			q->vaddrs[q->count++] = vaddr;
+			q->vaddrs[q->count++] = row->vaddr;
 			mine = true;
 		}
 	}
@@ -80,28 +67,33 @@ enum err line_search(const char *object_path, const char *file, unsigned line, u
 		     size_t max, size_t *count, unsigned *found_line)
 {
 	struct query q = {.file = file, .line = line, .vaddrs = vaddrs, .max = max};
-	int fd = open(object_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	Dwarf *dwarf = fd >= 0 ? dwarf_begin(fd, DWARF_C_READ) : NULL;
-	Dwarf_Off offset = 0, next;
-	size_t header_bytes;
+	struct object *object = NULL;
+	struct debug_file debug;
+	enum err err = object_open(object_path, &object, NULL);
 
-	if (!dwarf) {
-		if (fd >= 0)
-			close(fd);
-		return fd < 0 ? ERR_IO : ERR_FORMAT;
-	}
-	while (dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0) {
-		Dwarf_Die unit;
+	if (err != ERR_NONE)
+		return err;
+	debug_file_init(&debug, object, false);
+	if (!debug_file_has_units(object))
+		err = ERR_FORMAT;
+	else if (!debug_file_read_units(&debug))
+		err = ERR_NOMEM;
+	for (size_t i = 0; !err && i < debug.units.count; i++) {
+		struct line_table lines;
 
-		if (dwarf_offdie(dwarf, offset + header_bytes, &unit))
-			search_unit(&unit, &q);
-		offset = next;
+		if (line_table_read(&lines, &debug.units.items[i]))
+			search_unit(&lines, &q);
+		else
+			err = ERR_NOMEM;
+		line_table_done(&lines);
 	}
-	dwarf_end(dwarf);
-	close(fd);
-	if (q.count == 0)
-		return ERR_NOT_FOUND;
-	*count = q.count;
-	*found_line = q.best;
-	return ERR_NONE;
+	debug_file_done(&debug);
+	object_free(object);
+	if (err == ERR_NONE && q.count == 0)
+		err = ERR_NOT_FOUND;
+	if (err == ERR_NONE) {
+		*count = q.count;
+		*found_line = q.best;
+	}
+	return err;
 }

@@ -14,12 +14,14 @@
 
 struct line_header {
 	uint8_t offset_bytes, opcode_base, line_range;
+	bool statement; /* what is_stmt begins with */
 	int8_t line_base;
 	uint8_t operands[256]; /* of the standard opcodes */
 };
 
 struct line_state {
 	uint64_t vaddr, file, line;
+	bool statement;
 };
 
 static bool line_read_names4(struct line_table *t, struct bytes *b)
@@ -83,12 +85,14 @@ static bool line_push(struct line_table *t, const struct line_state *s, bool end
 			       .file = s->file < UINT32_MAX ? (uint32_t)s->file : 0,
 			       .line = s->line < UINT32_MAX ? (uint32_t)s->line : 0,
 			       .order = (uint32_t)t->rows.count,
-			       .end = end};
+			       .end = end,
+			       .statement = s->statement};
 
 	return t->rows.count >= LINE_MAX_ROWS || vec_push(&t->rows, row);
 }
 
-static bool line_extended(struct line_table *t, struct bytes *b, struct line_state *s)
+static bool line_extended(struct line_table *t, const struct line_header *h, struct bytes *b,
+			  struct line_state *s)
 {
 	uint64_t bytes = die_uleb(b);
 	const uint8_t *p = bytes_take(b, bytes);
@@ -98,7 +102,7 @@ static bool line_extended(struct line_table *t, struct bytes *b, struct line_sta
 	case DW_LNE_end_sequence: {
 		bool ok = line_push(t, s, true);
 
-		*s = (struct line_state){.file = 1, .line = 1};
+		*s = (struct line_state){.file = 1, .line = 1, .statement = h->statement};
 		return ok;
 	}
 	case DW_LNE_set_address: s->vaddr = bytes_u64(&op); return true;
@@ -114,6 +118,7 @@ static bool line_standard(struct line_table *t, const struct line_header *h, uin
 	case DW_LNS_advance_pc: s->vaddr += die_uleb(b); break;
 	case DW_LNS_advance_line: s->line += (uint64_t)die_sleb(b); break;
 	case DW_LNS_set_file: s->file = die_uleb(b); break;
+	case DW_LNS_negate_stmt: s->statement = !s->statement; break;
 	case DW_LNS_const_add_pc: s->vaddr += (255u - h->opcode_base) / h->line_range; break;
 	case DW_LNS_fixed_advance_pc: s->vaddr += bytes_u16(b); break;
 	default:
@@ -126,7 +131,7 @@ static bool line_standard(struct line_table *t, const struct line_header *h, uin
 
 static bool line_run(struct line_table *t, const struct line_header *h, struct bytes *b)
 {
-	struct line_state s = {.file = 1, .line = 1};
+	struct line_state s = {.file = 1, .line = 1, .statement = h->statement};
 
 	while (bytes_left(b)) {
 		uint8_t opcode = bytes_u8(b);
@@ -139,7 +144,7 @@ static bool line_run(struct line_table *t, const struct line_header *h, struct b
 			s.line += (uint64_t)(h->line_base + (int)(special % h->line_range));
 			ok = line_push(t, &s, false);
 		} else if (opcode == 0) {
-			ok = line_extended(t, b, &s);
+			ok = line_extended(t, h, b, &s);
 		} else {
 			ok = line_standard(t, h, opcode, b, &s);
 		}
@@ -187,7 +192,7 @@ bool line_table_read(struct line_table *t, const struct debug_unit *u)
 	bytes_u8(&b); /* least instruction length: 1 */
 	if (version >= 4)
 		bytes_u8(&b); /* operations per instruction: 1 */
-	bytes_u8(&b);         /* default of is_stmt */
+	h.statement = bytes_u8(&b) != 0;
 	h.line_base = (int8_t)bytes_u8(&b);
 	h.line_range = bytes_u8(&b);
 	h.opcode_base = bytes_u8(&b);

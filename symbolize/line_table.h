@@ -11,6 +11,7 @@ struct line_row {
 	uint32_t file, line;
 	uint32_t order; /* in the program; of rows at one address the last counts */
 	bool end;       /* vaddr is the end of a stretch of code */
+	bool statement; /* a good place for a breakpoint */
 };
 
 struct line_file {

@@ -22,7 +22,7 @@ libsymbolize_a_SOURCES = \
   symbolize/split.c symbolize/split.h \
   symbolize/symbolize.c symbolize/symbolize.h symbolize/symbolizer.h \
   symbolize/symtab.c symbolize/symtab.h
-libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLAGS) \
+libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLAGS) \
   $(DEBUGINFOD_CFLAGS) $(DEFLATE_CFLAGS) $(ZSTD_CFLAGS)
 
 SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS) \
