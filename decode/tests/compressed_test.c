@@ -141,7 +141,7 @@ static void build_pieces(struct builder *b, uint32_t type, size_t pieces)
 Test(compressed, records_straddle_the_pieces)
 {
 	static const uint32_t types[] = {RECORD_COMPRESSED, RECORD_COMPRESSED2};
-	static const size_t pieces[] = {1, 2, 3, 7, 250};
+	static const size_t pieces[] = {1, 2, 3, 7, 251};
 
 	for (size_t t = 0; t < 2; t++) {
 		for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
@@ -412,7 +412,31 @@ Test(compressed, bomb)
 	ZSTD_freeCStream(s.zstd);
 }
 
-/* The files of a series have streams of their own. */
+/* Much out of little: zstd takes all input before it has given all output. */
+Test(compressed, one_record_of_a_mebibyte)
+{
+	struct builder b = {0}, inside = {0};
+	struct perfdata p;
+	static struct stream s;
+
+	stream_init(&s);
+	for (int i = 0; i < 1 << 17; i++) {
+		build_record_start(&inside, RECORD_FINISHED_ROUND, 0);
+		build_record_end(&inside);
+	}
+	build_file_start(&b, &event, 1);
+	build_compressed(&b, RECORD_COMPRESSED, s.out,
+			 stream_flush(&s, inside.out.items, inside.out.count));
+	build_file_end(&b, NULL, 0);
+	open_built(&b, &p);
+	cr_expect_eq(walk(&p).others, 1 << 17);
+	perfdata_done(&p);
+	build_done(&inside);
+	ZSTD_freeCStream(s.zstd);
+}
+
+/* The files of a series have streams of their own: what the first leaves unfinished is not
+ * continued by the second. */
 Test(compressed, each_file_has_its_stream)
 {
 	char path[2][64];
@@ -420,20 +444,30 @@ Test(compressed, each_file_has_its_stream)
 	struct perfdata p;
 	struct error error;
 	struct seen seen = {.in_order = true};
+	struct builder samples = {0};
+	static struct stream s;
 
+	build_samples(&samples, 10, 100);
 	for (int i = 0; i < 2; i++) {
 		struct builder b = {0};
 
-		build_pieces(&b, RECORD_COMPRESSED, 3);
+		stream_init(&s);
+		build_file_start(&b, &event, 1);
+		build_compressed(
+			&b, RECORD_COMPRESSED2, s.out,
+			stream_flush(&s, samples.out.items, samples.out.count - (i == 0 ? 30 : 0)));
 		build_file_end(&b, NULL, 0);
 		build_save(&b, path[i]);
 		build_done(&b);
+		ZSTD_freeCStream(s.zstd);
 	}
 	cr_assert_eq(perfdata_open(&p, paths, 2, &error), ERR_NONE);
 	cr_assert_eq(perfdata_walk(&p, see, &seen, &error), ERR_NONE);
-	cr_expect_eq(seen.samples, 200);
-	cr_expect_eq(p.damage.count, 0);
+	cr_expect_eq(seen.samples, 19);
+	cr_assert_eq(p.damage.count, 1);
+	cr_expect_eq(p.damage.items[0].file, 0);
 	perfdata_done(&p);
+	build_done(&samples);
 	unlink(path[0]);
 	unlink(path[1]);
 }

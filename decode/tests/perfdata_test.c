@@ -220,8 +220,10 @@ Test(perfdata, what_is_no_perf_data_is_refused_by_name)
 		{"attr too small", 16, 8, 0, ERR_FORMAT, "attr size is 8"},
 		{"attrs behind the end", 24, 1 << 20, 0, ERR_FORMAT, "attrs at 1048576"},
 		{"attrs wrap", 24, UINT64_MAX - 15, 0, ERR_FORMAT, "attrs at"},
+		{"attrs size wraps", 32, UINT64_MAX - 15, 0, ERR_FORMAT, "attrs at 104"},
 		{"data behind the end", 40, 1 << 20, 0, ERR_FORMAT, "data at 1048576"},
 		{"attr larger than its slot", 104 + 4, 1 << 20, 0, ERR_FORMAT, "slot of"},
+		{"attr into its ids", 104 + 4, 136, 0, ERR_FORMAT, "slot of"},
 		{"ids behind the end", 104 + 128, 1 << 20, 0, ERR_FORMAT, "ids at 1048576"},
 	};
 
@@ -455,10 +457,10 @@ Test(perfdata, pipe_names_its_events_late_or_early)
 		build_string(&b, "renamed");
 		build_record_end(&b);
 		build_record_start(&b, RECORD_HEADER_TRACING_DATA, 0);
-		build_u32(&b, 3);
+		build_u32(&b, 5);
 		build_u32(&b, 0);
 		build_record_end(&b);
-		build_bytes(&b, "\1\2\3\0\0\0\0\0", 8); /* padded to 8 */
+		build_bytes(&b, "\1\2\3\4\5\0\0\0", 8); /* padded to 8 */
 		build_comm(&b, 5, 100, 72);
 		at = b.out.count;
 		struct seen seen = open_and_walk(&b, &p);
@@ -495,12 +497,6 @@ Test(perfdata, features)
 	open_feature(&p, 9, &c);
 	cr_expect_str_eq(p.info.cpuid, "GenuineIntel,6,85,7");
 	cr_expect_eq(p.info.features[0], 1 << 9);
-	perfdata_done(&p);
-
-	build_u32(&c, 4);
-	build_bytes(&c, "bare", 4); /* not NUL-terminated */
-	open_feature(&p, 3, &c);
-	cr_expect_str_eq(p.info.hostname, "bare");
 	perfdata_done(&p);
 
 	build_u32(&c, 8);
@@ -560,6 +556,24 @@ Test(perfdata, features)
 	cr_expect_eq(p.info.wall_clock_ns, 1700000000);
 	cr_expect_eq(p.info.clockid_ns, 12345);
 	perfdata_done(&p);
+}
+
+/* The string's own length ends it, whatever follows in the file. */
+Test(perfdata, string_without_nul)
+{
+	struct builder b = {0}, c = {0};
+	struct perfdata p;
+
+	build_u32(&c, 4);
+	build_bytes(&c, "bare", 4);
+	struct build_feature features[] = {{3, c.out.items, c.out.count}, {4, "following", 9}};
+	build_file_start(&b, two_events, 2);
+	build_comm(&b, 5, 100, 71);
+	build_file_end(&b, features, 2);
+	open_and_walk(&b, &p);
+	cr_expect_str_eq(p.info.hostname, "bare");
+	perfdata_done(&p);
+	build_done(&c);
 }
 
 Test(perfdata, build_id_feature)

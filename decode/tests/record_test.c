@@ -465,6 +465,20 @@ Test(record, sample_counts_beyond_the_end_are_refused)
 	}
 }
 
+Test(record, stack_longer_than_its_room)
+{
+	struct builder b = {0};
+	struct sample s;
+
+	build_full_sample(&b);
+	build_patch_u64(&b, 8 + 264, 9); /* of 8 */
+	struct record r = record_of(&b, b.out.count);
+	record_parse_id(&r, &full_event);
+	cr_expect_not(record_sample(&r, &full_event, &s));
+	record_free(&r);
+	build_done(&b);
+}
+
 Test(record, single_counter_read)
 {
 	struct builder b = {0};

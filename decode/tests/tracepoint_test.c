@@ -17,6 +17,7 @@ static const char switch_format[] =
 	"\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n"
 	"\tfield:u8 flags;\toffset:40;\tsize:1;\tsigned:0;\n"
 	"\tfield:__data_loc char[] cgroup;\toffset:44;\tsize:4;\tsigned:0;\n"
+	"\tfield:__rel_loc char[] slice;\toffset:48;\tsize:4;\tsigned:0;\n"
 	"\n"
 	"print fmt: \"prev_comm=%s\", ((((((((REC->prev_comm\n"; /* its parser must not see this */
 
@@ -56,8 +57,10 @@ static void build_raw(struct builder *b)
 	build_u64(b, (uint64_t)-1000);
 	build_u8(b, 200);
 	build_bytes(b, "\0\0\0", 3);
-	build_u32(b, 48 | 6 << 16); /* where the dynamic field lies */
+	build_u32(b, 52 | 6 << 16); /* where the dynamic field lies */
+	build_u32(b, 6 | 3 << 16);  /* counted from behind this word */
 	build_bytes(b, "/user\0", 6);
+	build_bytes(b, "ab\0", 3);
 }
 
 Test(tracepoint, fields_of_a_switch)
@@ -98,8 +101,9 @@ Test(tracepoint, fields_of_a_switch)
 	cr_assert(tracepoints_text(t, 314, p, n, "cgroup", &text, &length));
 	cr_expect_arr_eq(text, "/user", 5);
 	tracepoints_format(t, 314, p, n, line, sizeof line);
-	cr_expect_str_eq(line,
-			 "prev_comm=worker prev_pid=-2 prev_state=-1000 flags=200 cgroup=/user");
+	cr_expect_str_eq(
+		line,
+		"prev_comm=worker prev_pid=-2 prev_state=-1000 flags=200 cgroup=/user slice=ab");
 	tracepoints_format(t, 314, p, n, line, 20);
 	cr_expect_str_eq(line, "prev_comm=worker pr");
 	tracepoints_format(t, 999, p, n, line, sizeof line);
@@ -130,9 +134,10 @@ Test(tracepoint, raw_bytes_cut_anywhere)
 			     bytes >= 40);
 		cr_expect_eq(tracepoints_text(t, 314, copy, bytes, "prev_comm", &text, &length),
 			     bytes >= 24);
-		cr_expect_not(tracepoints_text(t, 314, copy, bytes, "cgroup", &text, &length));
+		cr_expect_eq(tracepoints_text(t, 314, copy, bytes, "cgroup", &text, &length),
+			     bytes >= 58);
 		tracepoints_format(t, 314, copy, bytes, line, sizeof line);
-		cr_expect(strstr(line, "cgroup=?"), "%zu bytes: %s", bytes, line);
+		cr_expect(strstr(line, "slice=?"), "%zu bytes: %s", bytes, line);
 		free(copy);
 	}
 	tracepoints_free(t);
