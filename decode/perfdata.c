@@ -504,8 +504,9 @@ static enum err pipe_read_header(struct perfdata *p, uint32_t file, struct error
 			break;
 		case RECORD_EVENT_UPDATE: err = pipe_read_event_update(p, file, &r); break;
 		case RECORD_HEADER_TRACING_DATA:
-			err = feature_read(p, file, FEATURE_TRACING_DATA, r.payload,
-					   r.payload_bytes);
+			if (r.payload)
+				err = feature_read(p, file, FEATURE_TRACING_DATA, r.payload,
+						   r.payload_bytes);
 			break;
 		case RECORD_HEADER_BUILD_ID:
 			err = feature_read(p, file, FEATURE_BUILD_ID, r.data, r.bytes);

@@ -457,6 +457,9 @@ Test(perfdata, pipe_names_its_events_late_or_early)
 		build_string(&b, "renamed");
 		build_record_end(&b);
 		build_record_start(&b, RECORD_HEADER_TRACING_DATA, 0);
+		build_u64(&b, 0); /* none */
+		build_record_end(&b);
+		build_record_start(&b, RECORD_HEADER_TRACING_DATA, 0);
 		build_u32(&b, 5);
 		build_u32(&b, 0);
 		build_record_end(&b);
@@ -465,7 +468,7 @@ Test(perfdata, pipe_names_its_events_late_or_early)
 		at = b.out.count;
 		struct seen seen = open_and_walk(&b, &p);
 		cr_expect(strstr(seen.text, "COMM 1 5;"), "%s", seen.text);
-		cr_expect_eq(p.record_count, 6);
+		cr_expect_eq(p.record_count, 7);
 		cr_expect_eq(p.files.items[0].data_end, at);
 		cr_expect(p.files.items[0].is_pipe);
 		cr_expect_str_eq(p.events.items[0].name, "intel_pt//u");
