@@ -118,7 +118,6 @@ enum fxt_arg_type {
 	FXT_ARG_STRING = 6,
 	FXT_ARG_POINTER = 7,
 	FXT_ARG_KOID = 8,
-	FXT_ARG_BOOL = 9,
 };
 
 /* Arguments whose value fits the header: one word. */
@@ -140,11 +139,6 @@ static inline uint64_t *fxt_arg_long(uint64_t *w, enum fxt_arg_type type, fxt_re
 static inline uint64_t *fxt_arg_string(uint64_t *w, fxt_ref name, fxt_ref value)
 {
 	return fxt_arg_short(w, FXT_ARG_STRING, name, value);
-}
-
-static inline uint64_t *fxt_arg_true(uint64_t *w, fxt_ref name)
-{
-	return fxt_arg_short(w, FXT_ARG_BOOL, name, 1);
 }
 
 /* Unsigned, in as few words as it needs. Perfetto shows what is beyond 2^63 as negative. */

@@ -32,11 +32,15 @@ writer_test_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(DEFLATE_CFLAGS) $(JANSSO
 # The encoder and the outputs need no names; what does is tested with fakes of them.
 writer_test_libs = $(WRITER_LIBS) $(COMMON_LIBS) $(CRITERION_LIBS)
 writer_fake_sources = writer/tests/fake.c writer/tests/fake.h writer/tests/fxt_read.c writer/tests/fxt_read.h
-check_PROGRAMS += writer/tests/fxt_test writer/tests/output_test writer/tests/text_test \
-  writer/tests/trace_fxt_test
+check_PROGRAMS += writer/tests/fxt_test writer/tests/nomem_test writer/tests/output_test \
+  writer/tests/text_test writer/tests/trace_fxt_test
 writer_tests_fxt_test_SOURCES = writer/tests/fxt_test.c writer/tests/fxt_read.c writer/tests/fxt_read.h
 writer_tests_fxt_test_CFLAGS = $(writer_test_cflags)
 writer_tests_fxt_test_LDADD = $(writer_test_libs)
+writer_tests_nomem_test_SOURCES = writer/tests/nomem_test.c writer/tests/fake.c writer/tests/fake.h
+writer_tests_nomem_test_CFLAGS = $(writer_test_cflags)
+writer_tests_nomem_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+writer_tests_nomem_test_LDADD = $(writer_test_libs)
 writer_tests_output_test_SOURCES = writer/tests/output_test.c writer/tests/fxt_read.c writer/tests/fxt_read.h
 writer_tests_output_test_CFLAGS = $(writer_test_cflags)
 writer_tests_output_test_LDADD = $(writer_test_libs)

@@ -17,12 +17,10 @@ static void args_unsigned(struct slice_args *a, fxt_ref name, uint64_t value)
 	a->count++;
 }
 
-static void args_true(struct slice_args *a, fxt_ref name)
+/* As text: not all readers know boolean arguments. */
+static void args_true(const struct slices *s, struct slice_args *a, enum fixed_string name)
 {
-	if (a->count == FXT_ARGS_MAX)
-		return;
-	a->w = fxt_arg_true(a->w, name);
-	a->count++;
+	slice_args_string(a, s->fixed[name], s->fixed[FIXED_TRUE]);
 }
 
 /* The first join at or after a time; joins are in order of time. */
@@ -62,7 +60,7 @@ static void args_stitched(const struct slices *s, const struct call *call, struc
 		gaps++;
 	}
 	if (!weakest) {
-		args_true(a, s->fixed[FIXED_STITCHED]);
+		args_true(s, a, FIXED_STITCHED);
 		return;
 	}
 	slice_args_string(a, s->fixed[FIXED_STITCHED], s->evidence[weakest->evidence]);
@@ -94,7 +92,7 @@ void slice_args_marks(const struct slices *s, const struct call *call, struct sl
 							: FIXED_END]);
 	for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
 		if (call->flags & marks[i].flag)
-			args_true(a, s->fixed[marks[i].name]);
+			args_true(s, a, marks[i].name);
 }
 
 void slice_args_bracket(const struct slices *s, const struct bracket *bracket, struct slice_args *a)

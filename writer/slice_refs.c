@@ -43,6 +43,7 @@ static const char *const fixed_texts[FIXED_COUNT] = {
 	[FIXED_ABORTED] = "aborted",
 	[FIXED_SWITCHED] = "switched",
 	[FIXED_UNWOUND] = "unwound",
+	[FIXED_TRUE] = "true",
 	[FIXED_DEEPER] = "deeper calls",
 	[FIXED_NOT_DRAWN] = "not drawn: below the viewer's deepest level",
 	[FIXED_LOST_BYTES] = "lost_bytes",

@@ -160,7 +160,6 @@ static char *arguments(struct reader *r, unsigned count, uint64_t *process, uint
 			*process = word(r);
 			buffer_printf(&text, "koid %" PRIu64, *process);
 			break;
-		case 9: buffer_text(&text, bits(h, 32, 63) ? "true" : "false"); break;
 		default: problem(r, "argument type %d", (int)bits(h, 0, 3));
 		}
 		if (r->p != start + size * 8)

@@ -74,12 +74,12 @@ Test(fxt, events_are_exact_to_the_bit)
 	EXPECT(&f, "end", 0x07030024, 300);
 
 	start = fxt_event_start(&f);
-	w = fxt_arg_true(start + 2, 1);
+	w = fxt_arg_short(start + 2, FXT_ARG_I32, 1, (uint32_t)-1);
 	w = fxt_arg_unsigned(w, 2, UINT32_MAX);
 	w = fxt_arg_unsigned(w, 3, (uint64_t)1 << 32);
 	w = fxt_arg_long(w, FXT_ARG_POINTER, 4, 0x401000);
 	fxt_event_finish(&f, start, w, FXT_INSTANT, 4, 1, 0, 9, 1);
-	EXPECT(&f, "arguments", 0x0009000001400084, 1, 0x0000000100010019, 0xffffffff00020012,
+	EXPECT(&f, "arguments", 0x0009000001400084, 1, 0xffffffff00010011, 0xffffffff00020012,
 	       0x00030024, 0x100000000, 0x00040027, 0x401000);
 
 	start = fxt_event_start(&f);
