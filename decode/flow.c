@@ -55,6 +55,11 @@ const uint64_t *flow_payloads(const struct flow *f)
 	return f->payloads.items;
 }
 
+size_t flow_payload_count(const struct flow *f)
+{
+	return f->payloads.count;
+}
+
 const struct flow_stats *flow_stats(const struct flow *f)
 {
 	return &f->stats;

@@ -102,6 +102,7 @@ void flow_free(struct flow *f);
 MUST_CHECK enum err flow_decode(struct flow *f, const struct flow_piece *piece,
 				struct flow_sink sink);
 const uint64_t *flow_payloads(const struct flow *f); /* of the piece decoded last */
+size_t flow_payload_count(const struct flow *f);
 const struct flow_stats *flow_stats(const struct flow *f);
 
 /* The same by libipt's block decoder. */

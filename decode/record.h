@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/build_id.h"
+
 enum record_type {
 	RECORD_MMAP = 1,
 	RECORD_LOST = 2,
@@ -167,8 +169,6 @@ void record_parse_id(struct record *r, const struct perfdata_event *event);
 
 /* An attr as it stands in the file; false when bytes cannot be one. Name and ids stay. */
 bool record_parse_attr(const uint8_t *attr, size_t bytes, struct perfdata_event *out);
-
-enum { BUILD_ID_MAX = 20 };
 
 /* MMAP and MMAP2 alike. */
 struct record_mmap {

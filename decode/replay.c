@@ -45,12 +45,12 @@ static size_t build_id_path_length(const char *path)
 
 bool replay_add_build_id(struct replay *r, const struct record_build_id *record)
 {
-	struct build_id id = {.count = record->build_id_bytes};
+	struct build_id id = {.length = record->build_id_bytes};
 	str_id path;
 
 	if (record->build_id_bytes == 0 || record->build_id_bytes > BUILD_ID_MAX)
 		return true;
-	memcpy(id.bytes, record->build_id, id.count);
+	memcpy(id.bytes, record->build_id, id.length);
 	if (!intern_bytes(&r->s->names, record->path, build_id_path_length(record->path), &path))
 		return false;
 	/* the first wins: later ones are of guests or of other files of a series */
@@ -89,7 +89,7 @@ static bool replay_module(struct replay *r, const struct record_mmap *mmap, bool
 		uint32_t at = map64_get(&r->build_id_by_path, path.v);
 		if (at != MAP64_NONE) {
 			request.build_id = r->build_ids.items[at].bytes;
-			request.build_id_bytes = r->build_ids.items[at].count;
+			request.build_id_bytes = r->build_ids.items[at].length;
 		}
 	}
 	*err = symbolizer_module(r->symbolizer, &request, module);

@@ -16,11 +16,6 @@
 #include "decode/trace_config.h"
 #include "decode/tracepoint.h"
 
-struct build_id {
-	uint8_t bytes[BUILD_ID_MAX];
-	uint8_t count;
-};
-
 struct ksymbol {
 	uint64_t start, bytes, from_ns, until_ns;
 	const char *name;

@@ -138,10 +138,8 @@ bool strand_is_restorer(struct strand *s, node_id node)
 
 	if (weave_role(s->weave, strand_node(s, node)->func) == FUNC_SIGNAL_RESTORER)
 		return true;
-	graph_lock(s->weave->graph);
 	size_t count = graph_code(s->weave->graph, cold->space, cold->ip, &code);
 	bool same = count >= sizeof sigreturn && memcmp(code, sigreturn, sizeof sigreturn) == 0;
-	graph_unlock(s->weave->graph);
 	return same;
 }
 
@@ -445,6 +443,16 @@ static struct strand *weaver_strand(struct weaver *w)
 	return w->current.v < w->strand_count ? &w->strands[w->current.v] : NULL;
 }
 
+/* Adds the time since the last change of state to what that state counts for. */
+static void strand_account(struct strand *s, enum strand_state before)
+{
+	if (before == STRAND_ON)
+		s->thread->traced_ns += s->now_ns - s->since_ns;
+	else if (before == STRAND_LOST)
+		s->thread->lost_ns += s->now_ns - s->since_ns;
+	s->since_ns = s->now_ns;
+}
+
 static void strand_event(struct strand *s, const struct flow_event *e)
 {
 	if (e->time_ns < s->now_ns)
@@ -452,6 +460,7 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 	else
 		s->now_ns = e->time_ns;
 	/* An event of running code while the strand is off or new: the engine missed a begin. */
+	enum strand_state before = s->state;
 	bool running = s->state == STRAND_ON && s->stack.count > 0;
 
 	switch ((enum flow_kind)e->kind) {
@@ -497,6 +506,8 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 		break;
 	default: break;
 	}
+	if (s->state != before)
+		strand_account(s, before);
 	if (s->thread->segments.count)
 		vec_last(&s->thread->segments)->edges++;
 }
@@ -580,8 +591,10 @@ enum err weaver_finish(struct weaver *w)
 	struct trace *t = w->weave.trace;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < w->strand_count; i++)
+	for (size_t i = 0; i < w->strand_count; i++) {
+		strand_account(&w->strands[i], w->strands[i].state);
 		strand_finish(&w->strands[i]);
+	}
 	for (size_t i = 0; i < t->threads.count; i++)
 		if (t->threads.items[i].segments.count)
 			t->threads.items[kept++] = t->threads.items[i];

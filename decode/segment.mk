@@ -6,6 +6,7 @@ libdecode_a_SOURCES += \
   decode/options.c decode/options.h \
   decode/parked.c decode/parked.h \
   decode/resume.c decode/resume.h \
+  decode/schedule.c decode/schedule.h \
   decode/segment.c decode/segment.h \
   decode/select.c decode/select.h \
   decode/strand.c decode/strand.h \

@@ -163,10 +163,7 @@ enum err select_trace(struct trace *trace, const struct trace_names *names,
 	}
 	if (err == ERR_NONE) {
 		trace->threads.count = kept;
-		if (s->from_ns > trace->start_ns)
-			trace->start_ns = s->from_ns;
-		if (s->until_ns < trace->end_ns)
-			trace->end_ns = s->until_ns;
+		trace_measure(trace);
 	}
 	vec_done(&all.items);
 	vec_done(&between.items);

@@ -75,7 +75,6 @@ static int32_t weave_syscall_number(struct weave *w, node_id node)
 	uint64_t line_bytes = cold->branch_ip - cold->ip;
 	int32_t number = -1;
 
-	graph_lock(w->graph);
 	if (line_bytes >= 5 && line_bytes < 4096 &&
 	    graph_code(w->graph, cold->space, cold->branch_ip - 5, &code) >= 5 && code[0] == 0xb8)
 		memcpy(&number, code + 1, 4);
@@ -87,7 +86,6 @@ static int32_t weave_syscall_number(struct weave *w, node_id node)
 		 graph_code(w->graph, cold->space, cold->branch_ip - 2, &code) >= 2 &&
 		 (code[0] == 0x31 || code[0] == 0x33) && code[1] == 0xc0)
 		number = 0;
-	graph_unlock(w->graph);
 	return number >= 0 && number < 1024 ? number : -1;
 }
 

@@ -110,6 +110,7 @@ struct strand {
 	bool in_transaction;
 	bool switched; /* this segment has left its first stack: no more roots for it */
 	uint64_t now_ns;
+	uint64_t since_ns;             /* when `state` began */
 	uint64_t off_ns;               /* since when tracing is off or lost */
 	node_id off_node;              /* where it stopped */
 	uint8_t off_cause;             /* enum flow_end, or enum loss */

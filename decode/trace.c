@@ -26,6 +26,29 @@ void thread_done(struct thread *t)
 	vec_done(&t->arrows);
 }
 
+void trace_measure(struct trace *t)
+{
+	t->start_ns = TIME_NONE;
+	t->end_ns = t->call_count = 0;
+	for (size_t i = 0; i < t->threads.count; i++) {
+		const struct thread *thread = &t->threads.items[i];
+
+		for (size_t k = 0; k < thread->calls.count; k++) {
+			const struct call *c = &thread->calls.items[k];
+
+			if (c->flags & CALL_HIDDEN)
+				continue;
+			t->call_count += c->kind == CALL_FRAME;
+			if (c->start_ns < t->start_ns)
+				t->start_ns = c->start_ns;
+			if (c->end_ns > t->end_ns)
+				t->end_ns = c->end_ns;
+		}
+	}
+	if (t->start_ns == TIME_NONE)
+		t->start_ns = 0;
+}
+
 void trace_done(struct trace *t)
 {
 	for (size_t i = 0; i < t->threads.count; i++)

@@ -164,6 +164,8 @@ struct trace {
 };
 
 void thread_done(struct thread *t);
+/* Fills start_ns, end_ns and call_count from the calls that are drawn. */
+void trace_measure(struct trace *t);
 void trace_done(struct trace *t);
 
 /* What a writer needs beside the trace to name things. */

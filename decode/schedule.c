@@ -1,0 +1,427 @@
+/* See schedule.h.
+ *
+ * Pieces of all buffers stand in one list, by the time they start. Every thread runs the same
+ * loop: hand over what can be handed over (one thread at a time holds that role), else decode
+ * the next piece, else wait. Decoding runs ahead by a bounded window, so memory is bounded,
+ * too. A stay may be handed over when no other buffer can still bring an earlier one. */
+#include "decode/schedule.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/vec.h"
+#include "decode/piece.h"
+
+enum { PIECES_AHEAD_PER_JOB = 8 };
+
+struct decoded {
+	VEC(struct flow_event) events;
+	VEC(uint64_t) payloads;
+	bool out_of_memory;
+};
+
+enum item_state { ITEM_WAITING, ITEM_DECODING, ITEM_DECODED, ITEM_CONSUMED };
+
+struct item {
+	const struct flow_piece *piece;
+	uint32_t source;
+	uint64_t start_ns;
+	enum item_state state;
+	struct decoded *decoded;
+};
+
+/* One AUX buffer: the next stay of it is at events[at] of the first unconsumed item. */
+struct source {
+	const struct aux_buffer *buffer;
+	struct pieces pieces;
+	uint32_t *items; /* indices into schedule.items, in stream order */
+	size_t item_count, head, at;
+	uint64_t key_ns; /* stays of a source never go back */
+};
+
+struct schedule {
+	struct graph *graph;
+	const struct sideband *sideband;
+	const struct schedule_options *o;
+	schedule_consumer *consume;
+	void *context;
+
+	struct source *sources;
+	size_t source_count;
+	struct item *items;
+	size_t item_count;
+	VEC(uint32_t) heap; /* sources with something left, the earliest stay on top */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	size_t next_item, first_unconsumed;
+	bool consuming, stop;
+	enum err err;
+	VEC(struct decoded *) spare;
+	uint64_t done_bytes, all_bytes;
+	struct flow_stats stats;
+};
+
+static void decoded_free(struct decoded *d)
+{
+	if (!d)
+		return;
+	vec_done(&d->events);
+	vec_done(&d->payloads);
+	free(d);
+}
+
+/* ---- the list of pieces ---- */
+
+static int item_order(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->source != y->source)
+		return x->source < y->source ? -1 : 1;
+	return x->piece < y->piece ? -1 : x->piece > y->piece;
+}
+
+static bool wants_cpu(const struct schedule_options *o, int32_t cpu)
+{
+	for (size_t i = 0; i < o->cpu_count; i++)
+		if (o->cpus[i] == cpu)
+			return true;
+	return o->cpu_count == 0;
+}
+
+static enum err schedule_find_pieces(struct schedule *s)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->sideband->buffers.count; i++) {
+		const struct aux_buffer *buffer = &s->sideband->buffers.items[i];
+
+		if (!wants_cpu(s->o, buffer->cpu))
+			continue;
+		struct source *source = &s->sources[s->source_count];
+		*source = (struct source){.buffer = buffer};
+		if (pieces_find(s->sideband, buffer, &source->pieces) != ERR_NONE)
+			return ERR_NOMEM;
+		s->source_count++;
+		count += source->pieces.items.count;
+	}
+	s->items = calloc(count ? count : 1, sizeof *s->items);
+	if (!s->items || count >= UINT32_MAX)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < s->source_count; i++) {
+		const struct pieces *pieces = &s->sources[i].pieces;
+		uint64_t start_ns = 0;
+
+		for (size_t k = 0; k < pieces->items.count; k++) {
+			const struct flow_piece *p = &pieces->items.items[k];
+			bool before = p->next_time_ns != TIME_NONE && p->next_time_ns < s->o->from_ns;
+
+			if (!before && start_ns < s->o->until_ns) {
+				s->items[s->item_count++] = (struct item){
+					.piece = p, .source = (uint32_t)i, .start_ns = start_ns};
+				s->all_bytes += p->count;
+			}
+			if (p->next_time_ns != TIME_NONE && p->next_time_ns > start_ns)
+				start_ns = p->next_time_ns;
+		}
+	}
+	qsort(s->items, s->item_count, sizeof *s->items, item_order);
+	for (size_t i = 0; i < s->item_count; i++)
+		s->sources[s->items[i].source].item_count++;
+	for (size_t i = 0; i < s->source_count; i++) {
+		struct source *source = &s->sources[i];
+
+		source->items = calloc(source->item_count + 1, sizeof *source->items);
+		if (!source->items)
+			return ERR_NOMEM;
+		source->item_count = 0;
+	}
+	for (size_t i = 0; i < s->item_count; i++) {
+		struct source *source = &s->sources[s->items[i].source];
+
+		source->items[source->item_count++] = (uint32_t)i;
+	}
+	return ERR_NONE;
+}
+
+/* ---- the heap of sources ---- */
+
+static bool source_before(const struct schedule *s, uint32_t a, uint32_t b)
+{
+	if (s->sources[a].key_ns != s->sources[b].key_ns)
+		return s->sources[a].key_ns < s->sources[b].key_ns;
+	return a < b;
+}
+
+static void heap_down(struct schedule *s, size_t i)
+{
+	uint32_t *heap = s->heap.items;
+
+	for (;;) {
+		size_t least = i;
+
+		for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < s->heap.count; child++)
+			if (source_before(s, heap[child], heap[least]))
+				least = child;
+		if (least == i)
+			return;
+		uint32_t swap = heap[i];
+		heap[i] = heap[least];
+		heap[least] = swap;
+		i = least;
+	}
+}
+
+static bool heap_fill(struct schedule *s)
+{
+	for (uint32_t i = 0; i < s->source_count; i++)
+		if (s->sources[i].item_count && !vec_push(&s->heap, i))
+			return false;
+	for (size_t i = s->heap.count; i-- > 0;)
+		heap_down(s, i);
+	return true;
+}
+
+/* The earliest source's key may have grown, or it may be at its end. */
+static void heap_fix_top(struct schedule *s)
+{
+	struct source *top = &s->sources[s->heap.items[0]];
+
+	if (top->head == top->item_count)
+		s->heap.items[0] = s->heap.items[--s->heap.count];
+	if (s->heap.count)
+		heap_down(s, 0);
+}
+
+/* ---- handing over ---- */
+
+/* Sets the source's key to the start of its next stay, as far as that is known. */
+static void source_rekey(const struct schedule *s, struct source *source)
+{
+	if (source->head == source->item_count)
+		return;
+	const struct item *item = &s->items[source->items[source->head]];
+	uint64_t key = item->start_ns;
+
+	if (item->state == ITEM_DECODED && source->at < item->decoded->events.count)
+		key = item->decoded->events.items[source->at].time_ns;
+	if (key > source->key_ns)
+		source->key_ns = key;
+}
+
+/* Hands over the stay at the top of the heap; its item is decoded. Called with the lock. */
+static void schedule_hand_over(struct schedule *s)
+{
+	struct source *source = &s->sources[s->heap.items[0]];
+	struct item *item = &s->items[source->items[source->head]];
+	struct decoded *d = item->decoded;
+	size_t from = source->at, to = from < d->events.count ? from + 1 : from;
+
+	s->consuming = true;
+	pthread_mutex_unlock(&s->lock);
+	while (to < d->events.count && d->events.items[to].kind != FLOW_TASK)
+		to++;
+	enum err err = to > from ? s->consume(s->context, source->buffer, d->events.items + from,
+					      to - from, d->payloads.items)
+				 : ERR_NONE;
+	pthread_mutex_lock(&s->lock);
+	s->consuming = false;
+	if (err != ERR_NONE) {
+		s->err = err;
+		s->stop = true;
+	}
+	source->at = to;
+	if (to >= d->events.count) {
+		item->state = ITEM_CONSUMED;
+		item->decoded = NULL;
+		d->events.count = d->payloads.count = 0;
+		if (!vec_push(&s->spare, d))
+			decoded_free(d);
+		source->head++;
+		source->at = 0;
+		while (s->first_unconsumed < s->item_count &&
+		       s->items[s->first_unconsumed].state == ITEM_CONSUMED)
+			s->first_unconsumed++;
+		s->done_bytes += item->piece->count;
+		if (s->o->progress)
+			s->o->progress(s->o->progress_context, s->done_bytes, s->all_bytes);
+	}
+	source_rekey(s, source);
+	heap_fix_top(s);
+}
+
+/* Whether the earliest stay is known: its item is decoded and its key is exact. */
+static bool schedule_can_hand_over(struct schedule *s)
+{
+	while (s->heap.count) {
+		struct source *top = &s->sources[s->heap.items[0]];
+		uint64_t key = top->key_ns;
+
+		if (s->items[top->items[top->head]].state != ITEM_DECODED)
+			return false;
+		source_rekey(s, top);
+		if (top->key_ns == key)
+			return true;
+		heap_down(s, 0); /* its first stay starts later than its piece seemed to */
+	}
+	return false;
+}
+
+/* ---- decoding ---- */
+
+static void decoded_append(void *context, const struct flow_event *events, size_t count)
+{
+	struct decoded *d = context;
+
+	if (!vec_reserve(&d->events, d->events.count + count)) {
+		d->out_of_memory = true;
+		return;
+	}
+	memcpy(d->events.items + d->events.count, events, count * sizeof *events);
+	d->events.count += count;
+}
+
+/* Called with the lock, which it gives up while decoding. */
+static void schedule_decode(struct schedule *s, struct flow *flow)
+{
+	struct item *item = &s->items[s->next_item++];
+	struct decoded *d = s->spare.count ? s->spare.items[--s->spare.count] : NULL;
+	enum err err = ERR_NONE;
+
+	item->state = ITEM_DECODING;
+	pthread_mutex_unlock(&s->lock);
+	if (!d)
+		d = calloc(1, sizeof *d);
+	if (!d) {
+		err = ERR_NOMEM;
+	} else {
+		struct flow_sink sink = {.events = decoded_append, .context = d};
+
+		err = flow_decode(flow, item->piece, sink);
+		size_t count = err == ERR_NONE ? flow_payload_count(flow) : 0;
+		if (!vec_reserve(&d->payloads, count))
+			d->out_of_memory = true;
+		else if (count)
+			memcpy(d->payloads.items, flow_payloads(flow),
+			       count * sizeof *d->payloads.items);
+		if (d->out_of_memory)
+			err = ERR_NOMEM;
+	}
+	pthread_mutex_lock(&s->lock);
+	item->decoded = d;
+	item->state = ITEM_DECODED;
+	if (err != ERR_NONE) {
+		s->err = err;
+		s->stop = true;
+	}
+}
+
+static bool schedule_may_decode(const struct schedule *s)
+{
+	if (s->next_item >= s->item_count)
+		return false;
+	if (s->next_item < s->first_unconsumed + s->o->jobs * PIECES_AHEAD_PER_JOB + s->source_count)
+		return true;
+	/* Beyond the window only what the consumer waits for. */
+	const struct source *top = &s->sources[s->heap.items[0]];
+	return top->items[top->head] == s->next_item;
+}
+
+static void stats_add(struct flow_stats *sum, const struct flow_stats *part)
+{
+	sum->packets += part->packets;
+	sum->tnt_bits += part->tnt_bits;
+	sum->tips += part->tips;
+	sum->instructions += part->instructions;
+	for (size_t i = 0; i < LOSS_COUNT; i++)
+		sum->losses[i] += part->losses[i];
+	sum->bad_times += part->bad_times;
+	sum->bytes += part->bytes;
+}
+
+static void *schedule_work(void *context)
+{
+	struct schedule *s = context;
+	struct flow *flow = NULL;
+	enum err err = flow_new(s->graph, s->sideband, s->o->flow_flags, &flow, NULL);
+
+	pthread_mutex_lock(&s->lock);
+	if (err != ERR_NONE) {
+		s->err = err;
+		s->stop = true;
+	}
+	while (!s->stop && s->heap.count) {
+		if (!s->consuming && schedule_can_hand_over(s))
+			schedule_hand_over(s);
+		else if (schedule_may_decode(s))
+			schedule_decode(s, flow);
+		else {
+			pthread_cond_wait(&s->changed, &s->lock);
+			continue;
+		}
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_cond_broadcast(&s->changed);
+	if (flow)
+		stats_add(&s->stats, flow_stats(flow));
+	pthread_mutex_unlock(&s->lock);
+	flow_free(flow);
+	return NULL;
+}
+
+static void schedule_run_threads(struct schedule *s)
+{
+	pthread_t threads[256];
+	unsigned started = 0, jobs = s->o->jobs;
+
+	if (jobs > s->item_count)
+		jobs = (unsigned)s->item_count;
+	if (jobs > sizeof threads / sizeof *threads + 1)
+		jobs = sizeof threads / sizeof *threads + 1;
+	while (started + 1 < jobs &&
+	       pthread_create(&threads[started], NULL, schedule_work, s) == 0)
+		started++;
+	schedule_work(s);
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
+}
+
+enum err schedule_run(struct graph *graph, const struct sideband *sideband,
+		      const struct schedule_options *options, schedule_consumer *consume,
+		      void *context, struct flow_stats *stats, struct error *error)
+{
+	struct schedule s = {.graph = graph,
+			     .sideband = sideband,
+			     .o = options,
+			     .consume = consume,
+			     .context = context,
+			     .lock = PTHREAD_MUTEX_INITIALIZER,
+			     .changed = PTHREAD_COND_INITIALIZER};
+
+	s.sources = calloc(sideband->buffers.count + 1, sizeof *s.sources);
+	s.err = s.sources ? schedule_find_pieces(&s) : ERR_NOMEM;
+	if (s.err == ERR_NONE && !heap_fill(&s))
+		s.err = ERR_NOMEM;
+	if (s.err == ERR_NONE)
+		schedule_run_threads(&s);
+	stats_add(stats, &s.stats);
+	for (size_t i = 0; i < s.item_count; i++)
+		decoded_free(s.items[i].decoded);
+	for (size_t i = 0; i < s.spare.count; i++)
+		decoded_free(s.spare.items[i]);
+	for (size_t i = 0; i < s.source_count; i++) {
+		pieces_done(&s.sources[i].pieces);
+		free(s.sources[i].items);
+	}
+	vec_done(&s.spare);
+	vec_done(&s.heap);
+	free(s.items);
+	free(s.sources);
+	if (s.err != ERR_NONE)
+		error_set(error, s.err, "%s", error_name(s.err));
+	return s.err;
+}
