@@ -284,6 +284,7 @@ enum stop {
 };
 
 struct walk {
+	struct node *hot;
 	const uint8_t *p;
 	struct flow_event *e, *e_end;
 	uint64_t tnt, ordinal;
@@ -318,22 +319,33 @@ INLINE void put(struct flow *f, struct walk *w, enum flow_kind kind, unsigned fl
 	}
 }
 
-INLINE void put_step(struct flow *f, struct walk *w, const struct node *from, node_id to)
+/* A branch that is more than that: into another function, or other inlined frames. */
+static __attribute__((noinline)) enum flow_kind edge_kind(const struct node *from, int slot,
+							  bool all)
 {
-	const struct node *hot = &f->hot[to];
-
-	if (UNLIKELY(hot->start_inline != from->end_inline || hot->flags & NODE_INLINE_CHANGES))
-		put(f, w, FLOW_STEP, 0, w->n, to);
+	if (slot && from->flags & NODE_TAIL_JUMP)
+		return FLOW_JUMP;
+	return all ? FLOW_BRANCH : FLOW_STEP;
 }
 
-INLINE void put_jump(struct flow *f, struct walk *w, const struct node *from, node_id to, bool all)
+/* Follows an edge of a NODE_COND, NODE_JUMP or NODE_THROUGH. 0 = memory is short. */
+INLINE node_id walk_edge(struct flow *f, struct walk *w, const struct node *hot, int slot, bool all)
 {
-	if (UNLIKELY(from->flags & NODE_TAIL_JUMP))
-		put(f, w, FLOW_JUMP, 0, w->n, to);
-	else if (all)
-		put(f, w, FLOW_BRANCH, 0, w->n, to);
-	else
-		put_step(f, w, from, to);
+	uint32_t edge = atomic_load_explicit(&hot->succ[slot], memory_order_acquire);
+
+	if (UNLIKELY(!edge)) {
+		edge = graph_edge(f->graph, w->n, slot);
+		if (!edge)
+			return 0;
+	}
+	w->ordinal += hot->insn_count;
+	if (UNLIKELY(edge & NODE_EDGE_EVENT)) {
+		edge &= ~NODE_EDGE_EVENT;
+		put(f, w, edge_kind(hot, slot, all && slot), 0, w->n, edge);
+	} else if (all && slot) {
+		put(f, w, FLOW_BRANCH, 0, w->n, edge);
+	}
+	return edge;
 }
 
 INLINE void push(struct flow *f, node_id call)
@@ -345,30 +357,21 @@ INLINE void push(struct flow *f, node_id call)
 	f->depth += f->depth < FLOW_STACK;
 }
 
-INLINE node_id successor(struct flow *f, node_id n, int slot)
-{
-	node_id to = flow_successor(f, n, slot);
-
-	return LIKELY(to) ? to : graph_successor(f->graph, n, slot);
-}
-
 /* A direct branch from w->n. Returns the next node. */
 INLINE node_id walk_direct(struct flow *f, struct walk *w, const struct node *hot, bool all)
 {
-	node_id to = successor(f, w->n, hot->kind != NODE_THROUGH);
-
-	if (UNLIKELY(!to))
-		return 0;
-	w->ordinal += hot->insn_count;
-	if (hot->kind == NODE_CALL) {
-		if (LIKELY(!(hot->flags & NODE_CALL_NEXT)))
-			push(f, w->n);
-		put(f, w, FLOW_CALL, 0, w->n, to);
-	} else if (hot->kind == NODE_JUMP) {
-		put_jump(f, w, hot, to, all);
-	} else {
-		put_step(f, w, hot, to);
+	if (hot->kind != NODE_CALL)
+		return walk_edge(f, w, hot, hot->kind == NODE_JUMP, all);
+	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
+	if (UNLIKELY(!to)) {
+		to = graph_successor(f->graph, w->n, 1);
+		if (!to)
+			return 0;
 	}
+	w->ordinal += hot->insn_count;
+	if (LIKELY(!(hot->flags & NODE_CALL_NEXT)))
+		push(f, w->n);
+	put(f, w, FLOW_CALL, 0, w->n, to);
 	return to;
 }
 
@@ -377,11 +380,14 @@ INLINE node_id walk_return(struct flow *f, struct walk *w, const struct node *ho
 {
 	if (UNLIKELY(!(w->tnt >> 63) || f->depth == 0))
 		return 0;
-	node_id entry = f->stack[f->top];
-	node_id to = entry & FLOW_STACK_RETURN_NODE ? entry & ~FLOW_STACK_RETURN_NODE
-						    : successor(f, entry, 0);
-	if (UNLIKELY(!to))
-		return 0;
+	node_id entry = f->stack[f->top], to = 0;
+	if (LIKELY(!(entry & FLOW_STACK_RETURN_NODE)))
+		to = atomic_load_explicit(&w->hot[entry].succ[0], memory_order_acquire);
+	if (UNLIKELY(!to)) {
+		to = return_node(f, entry);
+		if (!to)
+			return 0;
+	}
 	f->top = (f->top + FLOW_STACK - 1) % FLOW_STACK;
 	f->depth--;
 	w->tnt <<= 1;
@@ -399,24 +405,24 @@ INLINE bool is_direct(uint8_t kind)
  * it. 0 = the branch is another, or none that takes a TIP. */
 INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 {
-	const struct node *hot = &f->hot[w->n];
+	const struct node *hot = &w->hot[w->n];
 
 	while (is_direct(hot->kind)) {
 		node_id to = walk_direct(f, w, hot, all);
 		if (UNLIKELY(!to || --w->fuel == 0))
 			return 0;
 		w->n = to;
-		hot = &f->hot[to];
+		hot = &w->hot[to];
 	}
 	if (UNLIKELY(hot->kind != NODE_RETURN && hot->kind != NODE_CALL_INDIRECT &&
 		     hot->kind != NODE_JUMP_INDIRECT))
 		return 0;
-	node_id to = flow_successor(f, w->n, 1);
-	if (UNLIKELY(!to || f->hot[to].ip != ip)) {
+	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
+	if (UNLIKELY(!to || w->hot[to].ip != ip)) {
 		to = flow_target(f, ip);
 		if (!to)
 			return 0;
-		atomic_store_explicit(&f->hot[w->n].succ[1], to, memory_order_release);
+		atomic_store_explicit(&w->hot[w->n].succ[1], to, memory_order_release);
 	}
 	w->ordinal += hot->insn_count;
 	if (hot->kind == NODE_RETURN) {
@@ -428,12 +434,13 @@ INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 	} else if (hot->kind == NODE_CALL_INDIRECT) {
 		push(f, w->n);
 		put(f, w, FLOW_CALL, 0, w->n, to);
-	} else if (f->hot[to].func != hot->func || !hot->func) {
+	} else if (w->hot[to].func != hot->func || !hot->func) {
 		put(f, w, FLOW_JUMP, 0, w->n, to);
 	} else if (all) {
 		put(f, w, FLOW_BRANCH, 0, w->n, to);
-	} else {
-		put_step(f, w, hot, to);
+	} else if (w->hot[to].start_inline != hot->end_inline ||
+		   w->hot[to].flags & NODE_INLINE_CHANGES) {
+		put(f, w, FLOW_STEP, 0, w->n, to);
 	}
 	return to;
 }
@@ -450,6 +457,7 @@ INLINE bool walk_refill(struct flow *f, struct walk *w)
 		flow_time_mark(&f->time, (size_t)(w->e - f->events), w->ordinal);
 		f->cycles_pending = false;
 	}
+	w->fuel = FLOW_DIRECT_MAX;
 	while (LIKELY(w->p < f->end)) {
 		uint8_t byte = *w->p;
 
@@ -492,63 +500,44 @@ INLINE const uint8_t *read_tip(const struct flow *f, const uint8_t *p, uint64_t 
 INLINE enum stop walk_nodes(struct flow *f, struct walk *w, bool all)
 {
 	for (;;) {
-		const struct node *hot = &f->hot[w->n];
+		const struct node *hot = &w->hot[w->n];
 		node_id to;
 
-		if (w->tnt == TNT_EMPTY) {
-			w->fuel = FLOW_DIRECT_MAX;
-			if (!walk_refill(f, w)) {
-				const uint8_t *after;
-				uint64_t ip;
+		if (UNLIKELY(w->tnt == TNT_EMPTY) && !walk_refill(f, w)) {
+			const uint8_t *after;
+			uint64_t ip;
 
-				if (w->p >= f->end || (*w->p & 0x1f) != 0x0d)
-					return STOP_PACKET;
-				after = read_tip(f, w->p, &ip);
-				if (!after)
-					return STOP_PACKET;
-				to = walk_tip(f, w, ip, all);
-				if (UNLIKELY(!to))
-					return STOP_PACKET;
-				f->last_ip = ip;
-				f->stats.packets++;
-				f->stats.tips++;
-				w->p = after;
-				w->n = to;
-				continue;
-			}
+			if (w->p >= f->end || (*w->p & 0x1f) != 0x0d)
+				return STOP_PACKET;
+			after = read_tip(f, w->p, &ip);
+			to = after ? walk_tip(f, w, ip, all) : 0;
+			if (UNLIKELY(!to))
+				return STOP_PACKET;
+			f->last_ip = ip;
+			f->stats.packets++;
+			f->stats.tips++;
+			w->p = after;
+			w->n = to;
+			continue;
 		}
-		switch (hot->kind) {
-		case NODE_COND: {
-			bool taken = w->tnt >> 63;
-
-			to = successor(f, w->n, taken);
+		if (LIKELY(hot->kind == NODE_COND)) {
+			to = walk_edge(f, w, hot, w->tnt >> 63, all);
+			w->tnt <<= 1;
 			if (UNLIKELY(!to))
 				return STOP_NO_MEMORY;
-			w->tnt <<= 1;
-			w->ordinal += hot->insn_count;
-			if (taken)
-				put_jump(f, w, hot, to, all);
-			else
-				put_step(f, w, hot, to);
-			break;
-		}
-		case NODE_RETURN:
+		} else if (hot->kind == NODE_RETURN) {
 			to = walk_return(f, w, hot);
 			if (UNLIKELY(!to))
 				return STOP_TIP_NEEDED;
-			break;
-		case NODE_CALL:
-		case NODE_JUMP:
-		case NODE_THROUGH:
+		} else if (is_direct(hot->kind)) {
 			to = walk_direct(f, w, hot, all);
 			if (UNLIKELY(!to))
 				return STOP_NO_MEMORY;
 			if (UNLIKELY(--w->fuel == 0))
 				return STOP_STUCK;
-			break;
-		case NODE_MISSING:
-		case NODE_BAD: return STOP_NO_CODE;
-		default: return STOP_TIP_NEEDED;
+		} else {
+			return hot->kind == NODE_MISSING || hot->kind == NODE_BAD ? STOP_NO_CODE
+										  : STOP_TIP_NEEDED;
 		}
 		w->n = to;
 	}
@@ -558,13 +547,14 @@ static enum stop walk(struct flow *f)
 {
 	if (f->event_count == f->event_capacity)
 		make_room(f);
-	struct walk w = {.p = f->p,
+	struct walk w = {.hot = f->hot,
+			 .p = f->p,
+			 .fuel = FLOW_DIRECT_MAX,
 			 .e = f->events + f->event_count,
 			 .e_end = f->events + f->event_capacity,
 			 .tnt = f->tnt,
 			 .ordinal = f->ordinal,
-			 .n = f->node,
-			 .fuel = FLOW_DIRECT_MAX};
+			 .n = f->node};
 	enum stop stop =
 		f->flags & FLOW_ALL_BRANCHES ? walk_nodes(f, &w, true) : walk_nodes(f, &w, false);
 

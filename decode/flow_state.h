@@ -94,11 +94,6 @@ struct flow {
 	node_id targets[FLOW_TARGETS];
 };
 
-static inline uint32_t flow_successor(const struct flow *f, node_id n, int slot)
-{
-	return atomic_load_explicit(&f->hot[n].succ[slot], memory_order_acquire);
-}
-
 /* flow.c */
 void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from, node_id to,
 	       uint32_t data);

@@ -502,19 +502,37 @@ node_id graph_node(struct graph *g, space_id space, uint64_t ip)
 	return graph_node_at(g, space, INSN_64, ip, TIME_NONE);
 }
 
-node_id graph_successor(struct graph *g, node_id node, int slot)
+/* Does the branch from one node to another matter beyond the branch itself? */
+static bool is_edge_event(const struct graph *g, node_id from, node_id to, int slot)
+{
+	const struct node *a = &g->tables.hot[from], *b = &g->tables.hot[to];
+
+	if (a->kind != NODE_COND && a->kind != NODE_JUMP && a->kind != NODE_THROUGH)
+		return false;
+	return (slot && a->flags & NODE_TAIL_JUMP) || a->end_inline != b->start_inline ||
+	       b->flags & NODE_INLINE_CHANGES;
+}
+
+uint32_t graph_edge(struct graph *g, node_id node, int slot)
 {
 	_Atomic uint32_t *succ = &g->tables.hot[node].succ[slot];
-	node_id id = atomic_load_explicit(succ, memory_order_acquire);
+	uint32_t edge = atomic_load_explicit(succ, memory_order_acquire);
 
-	if (!id) {
+	if (!edge) {
 		const struct node_cold *cold = &g->tables.cold[node];
 
-		id = graph_node_at(g, cold->space, cold->mode,
-				   slot ? cold->target_ip : cold->end_ip, TIME_NONE);
-		atomic_store_explicit(succ, id, memory_order_release);
+		edge = graph_node_at(g, cold->space, cold->mode,
+				     slot ? cold->target_ip : cold->end_ip, TIME_NONE);
+		if (edge && is_edge_event(g, node, edge, slot))
+			edge |= NODE_EDGE_EVENT;
+		atomic_store_explicit(succ, edge, memory_order_release);
 	}
-	return id;
+	return edge;
+}
+
+node_id graph_successor(struct graph *g, node_id node, int slot)
+{
+	return graph_edge(g, node, slot) & ~NODE_EDGE_EVENT;
 }
 
 bool graph_is_call_preceded(struct graph *g, space_id space, uint64_t end_ip)

@@ -59,8 +59,12 @@ enum {
 	NODE_CALL_PRECEDED = 128, /* the bytes before ip end in a call instruction */
 };
 
+/* In a successor slot of a NODE_COND, NODE_JUMP or NODE_THROUGH, beside the id: to go there is
+ * more than a branch (another function, or other inlined frames than before). */
+#define NODE_EDGE_EVENT 0x80000000u
+
 struct node {
-	_Atomic uint32_t succ[2];
+	_Atomic uint32_t succ[2]; /* ids with NODE_EDGE_EVENT; read them by graph_successor() */
 	uint64_t ip;
 	uint32_t func;         /* func_id.v of ip; 0 = unknown */
 	uint32_t start_inline; /* inline_id.v at ip */
@@ -100,6 +104,9 @@ node_id graph_node_at(struct graph *g, space_id space, enum insn_mode mode, uint
 		      uint64_t time_ns);
 /* The node at a successor slot (0 or 1) of a direct kind, discovered on first use. */
 node_id graph_successor(struct graph *g, node_id node, int slot);
+
+/* The same with NODE_EDGE_EVENT, for the walk. */
+uint32_t graph_edge(struct graph *g, node_id node, int slot);
 
 struct graph_tables {
 	struct node *hot;       /* indexed by node_id */
