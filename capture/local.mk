@@ -30,13 +30,17 @@ pt_capture_SOURCES = capture/main.c
 pt_capture_LDADD = $(CAPTURE_LIBS)
 
 # What the tests trace, and with what.
-noinst_PROGRAMS += capture/tests/fake_perf
+noinst_PROGRAMS += capture/tests/fake_perf capture/tests/traced
+capture_tests_traced_SOURCES = capture/tests/traced.c
+capture_tests_traced_CFLAGS = $(AM_CFLAGS) -g
+capture_tests_traced_LDADD = libpt-capture.a
 capture_tests_fake_perf_SOURCES = capture/tests/fake_perf.c
 capture_tests_fake_perf_LDADD = $(COMMON_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += capture/tests/options_test capture/tests/capabilities_test \
-  capture/tests/perf_argv_test capture/tests/check_test
+  capture/tests/perf_argv_test capture/tests/check_test capture/tests/perf_file_test \
+  capture/tests/recorder_test capture/tests/symbol_test capture/tests/trigger_test
 capture_tests_options_test_SOURCES = capture/tests/options_test.c
 capture_tests_options_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_options_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
@@ -49,7 +53,20 @@ capture_tests_perf_argv_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 capture_tests_check_test_SOURCES = capture/tests/check_test.c
 capture_tests_check_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_check_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_perf_file_test_SOURCES = capture/tests/perf_file_test.c
+capture_tests_perf_file_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_perf_file_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_recorder_test_SOURCES = capture/tests/recorder_test.c
+capture_tests_recorder_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_recorder_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_symbol_test_SOURCES = capture/tests/symbol_test.c
+capture_tests_symbol_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_symbol_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_trigger_test_SOURCES = capture/tests/trigger_test.c
+capture_tests_trigger_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_trigger_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 endif
 
 check_SCRIPTS += capture/tests/pt_capture.test
 EXTRA_DIST += capture/tests/pt_capture.test
+dist_man_MANS += docs/pt-capture.1

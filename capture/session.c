@@ -356,6 +356,7 @@ static void tend_triggers(struct loop *l)
 	if (l->now < l->rescan_at)
 		return;
 	l->rescan_at = l->now + RESCAN_MS;
+	on_hit(l); /* a wake-up may have been lost: see trigger_take_hits() */
 	enum err err = trigger_rescan(s->trigger, l->error);
 	if (err != ERR_NONE && err != ERR_NOT_FOUND) {
 		l->err = err;

@@ -29,7 +29,7 @@ static const uint8_t arg_order[BUNDLE_HIT_ARGS] = {3, 2, 1, 0, 4, 5};
 struct watch { /* one event: a place in a thread */
 	struct perf_event_mmap_page *ring;
 	int fd;
-	bool armed;
+	bool armed, spent;
 };
 
 struct watched_thread {
@@ -94,10 +94,12 @@ static void close_thread(struct trigger *t, struct watched_thread *thread)
 	thread->ended = true;
 }
 
-static void arm(struct watch *w)
+/* Marks count every time, what triggers only once. */
+static void arm(struct watch *w, enum bundle_hit_kind kind)
 {
 	if (w->fd >= 0 && !w->armed)
-		w->armed = ioctl(w->fd, PERF_EVENT_IOC_REFRESH, 1) == 0;
+		w->armed = (kind == HIT_MARK ? ioctl(w->fd, PERF_EVENT_IOC_ENABLE, 0)
+					     : ioctl(w->fd, PERF_EVENT_IOC_REFRESH, 1)) == 0;
 }
 
 static enum err open_watch(struct trigger *t, struct watched_thread *thread, size_t index,
@@ -125,7 +127,7 @@ static enum err open_watch(struct trigger *t, struct watched_thread *thread, siz
 		return error_set(error, ERR_IO, "epoll_ctl: %s", strerror(errno));
 	/* Only now: a hit before this would be lost, and it may be the only one. */
 	if (t->armed || t->places[index].kind == HIT_MARK)
-		arm(w);
+		arm(w, t->places[index].kind);
 	return ERR_NONE;
 }
 
@@ -259,9 +261,23 @@ enum err trigger_rescan(struct trigger *t, struct error *error)
 void trigger_arm(struct trigger *t)
 {
 	t->armed = true;
-	for (size_t i = 0; i < t->threads.count; i++)
-		for (size_t k = 0; k < t->place_count; k++)
-			arm(&t->threads.items[i].watches[k]);
+	for (size_t i = 0; i < t->threads.count; i++) {
+		struct watched_thread *thread = &t->threads.items[i];
+
+		for (size_t k = 0; k < t->place_count && !thread->ended; k++) {
+			struct watch *w = &thread->watches[k];
+
+			/* Opened anew: since Linux 6.16 a breakpoint that has reached its limit
+			 * stays stopped, whatever refreshes it. */
+			if (w->spent) {
+				close_watch(w);
+				if (open_watch(t, thread, k, NULL) != ERR_NONE)
+					close_thread(t, thread);
+			} else {
+				arm(w, t->places[k].kind);
+			}
+		}
+	}
 }
 
 int trigger_fd(const struct trigger *t)
@@ -344,34 +360,42 @@ static int compare_hits(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
+static bool drain_thread(struct trigger *t, struct watched_thread *thread, struct bundle *bundle)
+{
+	bool wanted = false;
+
+	for (size_t k = 0; k < t->place_count; k++) {
+		if (drain(t, &thread->watches[k], bundle, &t->places[k]) == 0)
+			continue;
+		if (t->places[k].kind != HIT_MARK)
+			thread->watches[k].spent = wanted = true; /* disarmed in the kernel */
+	}
+	return wanted;
+}
+
 bool trigger_take_hits(struct trigger *t, struct bundle *bundle)
 {
 	struct epoll_event events[64];
 	size_t first = bundle->hits.count;
 	bool wanted = false;
-	int n;
 
-	/* Level-triggered: what does not fit now comes next time. */
-	n = epoll_wait(t->epoll_fd, events, sizeof events / sizeof events[0], 0);
+	/* All rings, not those that epoll names: asking a perf event whether it is readable
+	 * takes that state away, and who polls our epoll descriptor has asked already. */
+	for (size_t i = 0; i < t->threads.count; i++)
+		if (!t->threads.items[i].ended)
+			wanted |= drain_thread(t, &t->threads.items[i], bundle);
+	int n = epoll_wait(t->epoll_fd, events, sizeof events / sizeof events[0], 0);
 	for (int i = 0; i < n; i++) {
 		pid_t tid = (pid_t)events[i].data.u64;
 		struct watched_thread *thread =
 			bsearch(&tid, t->threads.items, t->threads.count, sizeof *thread,
 				compare_tids); /* tid is the first member */
 
-		for (size_t k = 0; thread && !thread->ended && k < t->place_count; k++) {
-			size_t hits = drain(t, &thread->watches[k], bundle, &t->places[k]);
-
-			if (hits == 0)
-				continue;
-			thread->watches[k].armed = false; /* in the kernel, at the hit */
-			if (t->places[k].kind == HIT_MARK)
-				arm(&thread->watches[k]);
-			else
-				wanted = true;
+		/* One that has ended stays readable for ever. */
+		if (thread && !thread->ended && (events[i].events & (EPOLLHUP | EPOLLERR))) {
+			wanted |= drain_thread(t, thread, bundle);
+			close_thread(t, thread);
 		}
-		if (thread && !thread->ended && (events[i].events & (EPOLLHUP | EPOLLERR)))
-			close_thread(t, thread); /* it ended: its events stay readable for ever */
 	}
 	if (bundle->hits.count > first + 1)
 		qsort(bundle->hits.items + first, bundle->hits.count - first,
