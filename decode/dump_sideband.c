@@ -215,8 +215,8 @@ static void dump_losses(const struct dump *d)
 	for (size_t i = 0; i < d->s->losses.count; i++) {
 		const struct sideband_loss *loss = &d->s->losses.items[i];
 
-		fprintf(d->out, "loss %s cpu %" PRId32 " ", time_text(loss->time_ns).text,
-			loss->cpu);
+		fprintf(d->out, "loss %s .. %s cpu %" PRId32 " ", time_text(loss->from_ns).text,
+			time_text(loss->time_ns).text, loss->cpu);
 		dump_task(d, loss->task, loss->time_ns);
 		fprintf(d->out, " %s %" PRIu64 "\n", loss_name(loss->cause), loss->count);
 	}

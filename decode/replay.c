@@ -7,6 +7,7 @@
 #include "common/log.h"
 
 enum { EVENT_TYPE_TRACEPOINT = 2 }; /* PERF_TYPE_TRACEPOINT */
+enum { CPUS_MAX = 1 << 16 };        /* whose losses have a beginning */
 
 enum err replay_init(struct replay *r, struct perfdata *file, struct symbolizer *symbolizer,
 		     struct sideband *result)
@@ -30,6 +31,7 @@ void replay_done(struct replay *r)
 	tracepoints_free(r->tracepoints);
 	vec_done(&r->build_ids);
 	vec_done(&r->ksymbols);
+	vec_done(&r->seen_ns);
 	map64_done(&r->build_id_by_path);
 	map64_done(&r->ksymbol_by_start);
 }
@@ -153,6 +155,19 @@ static bool replay_comm(struct replay *r, const struct record *record, uint64_t 
 	       (!comm.exec || comm.pid <= 0 || space_exec(&r->spaces, comm.pid, time_ns));
 }
 
+/* Remembers the time of a CPU's newest record. */
+static bool replay_see(struct replay *r, int32_t cpu, uint64_t time_ns)
+{
+	if (cpu < 0 || cpu >= CPUS_MAX)
+		return true;
+	if (!vec_reserve(&r->seen_ns, (size_t)cpu + 1))
+		return false;
+	while (r->seen_ns.count <= (size_t)cpu)
+		r->seen_ns.items[r->seen_ns.count++] = 0;
+	r->seen_ns.items[cpu] = time_ns;
+	return true;
+}
+
 /* Where and by whom a record was written. */
 static bool replay_note(struct replay *r, const struct record *record, uint64_t time_ns,
 			struct switch_note *note)
@@ -162,6 +177,8 @@ static bool replay_note(struct replay *r, const struct record *record, uint64_t 
 		.stream_off = UINT64_MAX,
 		.cpu = record->id.has & SAMPLE_ID_CPU ? record->id.cpu : -1,
 	};
+	if (!replay_see(r, note->cpu, time_ns))
+		return false;
 	return !(record->id.has & SAMPLE_ID_TID) ||
 	       task_find(&r->tasks, record->id.pid, record->id.tid, time_ns, &note->task);
 }
@@ -214,27 +231,24 @@ static bool replay_aux(struct replay *r, const struct record *record, uint64_t t
 	return !(record->id.has & SAMPLE_ID_TID) || switch_add(&r->switches, note);
 }
 
-static bool replay_push_loss(struct replay *r, const struct record *record, uint64_t time_ns,
-			     uint64_t count, enum loss cause)
-{
-	struct switch_note where;
-
-	if (!replay_note(r, record, time_ns, &where))
-		return false;
-	struct sideband_loss loss = {.time_ns = time_ns,
-				     .count = count,
-				     .cpu = where.cpu,
-				     .task = where.task,
-				     .cause = (uint8_t)cause};
-	return vec_push(&r->s->losses, loss);
-}
-
 static bool replay_lost(struct replay *r, const struct record *record, uint64_t time_ns)
 {
+	int32_t cpu = record->id.has & SAMPLE_ID_CPU ? record->id.cpu : -1;
+	uint64_t from_ns = cpu >= 0 && (size_t)cpu < r->seen_ns.count ? r->seen_ns.items[cpu] : 0;
+	struct switch_note where;
 	struct record_lost lost;
 
-	return !record_lost(record, &lost) || lost.count == 0 ||
-	       replay_push_loss(r, record, time_ns, lost.count, LOSS_DATA_LOST);
+	if (!record_lost(record, &lost) || lost.count == 0)
+		return true;
+	if (!replay_note(r, record, time_ns, &where))
+		return false;
+	struct sideband_loss loss = {.from_ns = from_ns,
+				     .time_ns = time_ns,
+				     .count = lost.count,
+				     .cpu = cpu,
+				     .task = where.task,
+				     .cause = LOSS_DATA_LOST};
+	return vec_push(&r->s->losses, loss);
 }
 
 /* Kernel code that appears at run time: BPF programs, trampolines. */
@@ -430,8 +444,7 @@ enum err replay_record(struct replay *r, const struct record *record, uint64_t t
 		return replay_mmap(r, record, time_ns);
 	case RECORD_KSYMBOL: return replay_ksymbol(r, record, time_ns);
 	case RECORD_TEXT_POKE: ok = replay_text_poke(r, record, time_ns); break;
-	case RECORD_LOST:
-	case RECORD_LOST_SAMPLES: ok = replay_lost(r, record, time_ns); break;
+	case RECORD_LOST: ok = replay_lost(r, record, time_ns); break;
 	default: break;
 	}
 	return ok ? ERR_NONE : ERR_NOMEM;
@@ -479,7 +492,6 @@ bool replay_wants(uint32_t type)
 	case RECORD_MMAP:
 	case RECORD_MMAP2:
 	case RECORD_LOST:
-	case RECORD_LOST_SAMPLES:
 	case RECORD_COMM:
 	case RECORD_FORK:
 	case RECORD_EXIT:

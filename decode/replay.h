@@ -39,6 +39,7 @@ struct replay {
 	VEC(struct build_id) build_ids;
 	struct map64 ksymbol_by_start; /* start -> index of the newest */
 	VEC(struct ksymbol) ksymbols;
+	VEC(uint64_t) seen_ns; /* by CPU: its newest record */
 };
 
 MUST_CHECK enum err replay_init(struct replay *r, struct perfdata *file,

@@ -178,6 +178,7 @@ static enum err reader_run(struct reader *r, struct error *error)
 		err = replay_start(replay);
 	if (!err)
 		err = reader_replay(r);
+	vec_done(&r->pending);
 	if (!err)
 		err = replay_finish(replay);
 	return err;

@@ -183,8 +183,10 @@ struct text_poke {
 	uint32_t count;
 };
 
+/* Lost after the CPU's record of from_ns (0 = its first) and before that of time_ns. */
 struct sideband_loss {
-	uint64_t time_ns, count; /* records or bytes, as the kind says */
+	uint64_t from_ns, time_ns;
+	uint64_t count; /* of records */
 	int32_t cpu;
 	task_id task;
 	uint8_t cause; /* enum loss */
@@ -246,6 +248,11 @@ const struct space_period *sideband_space_period(const struct sideband *s, int32
 						 uint64_t time_ns);
 /* The task with that tid that lives at time_ns (the first one if that is before it). */
 task_id sideband_task_of_tid(const struct sideband *s, int32_t tid, uint64_t time_ns);
+/* Why a task may have run traced code between two times that is not in the trace: LOSS_NONE if
+ * all its stays on CPUs then lie in what the rings held; LOSS_OVERWRITTEN; LOSS_DATA_LOST when
+ * lost records may hide a stay. For links between runs of a thread (reconstruction). */
+enum loss sideband_unseen(const struct sideband *s, task_id task, uint64_t from_ns,
+			  uint64_t until_ns);
 /* The mapping that holds ip, or NULL. */
 const struct mapping *space_find(const struct space *space, uint64_t ip);
 /* comm of the task at that time; empty = unknown. */

@@ -106,3 +106,73 @@ task_id sideband_task_of_tid(const struct sideband *s, int32_t tid, uint64_t tim
 	}
 	return found;
 }
+
+static bool is_in_ring(const struct aux_buffer *b, uint64_t from_ns, uint64_t until_ns)
+{
+	for (size_t i = 0; i < b->known.count; i++)
+		if (b->known.items[i].from_ns <= from_ns && until_ns <= b->known.items[i].until_ns)
+			return true;
+	return false;
+}
+
+/* Is the CPU's ring (with cpu -1 all CPUs' rings) known from from_ns to until_ns? A CPU without
+ * a ring in the file has traced nothing. */
+static bool is_cpu_known(const struct sideband *s, int32_t cpu, uint64_t from_ns, uint64_t until_ns)
+{
+	for (size_t i = 0; i < s->buffers.count; i++) {
+		const struct aux_buffer *b = &s->buffers.items[i];
+
+		if (b->cpu >= 0 && (cpu < 0 || b->cpu == cpu) && !is_in_ring(b, from_ns, until_ns))
+			return false;
+	}
+	return true;
+}
+
+static bool is_thread_known(const struct sideband *s, task_id task, uint64_t from_ns,
+			    uint64_t until_ns)
+{
+	for (size_t i = 0; i < s->buffers.count; i++)
+		if (s->buffers.items[i].cpu < 0 && s->buffers.items[i].task.v == task.v)
+			return is_in_ring(&s->buffers.items[i], from_ns, until_ns);
+	return false;
+}
+
+enum loss sideband_unseen(const struct sideband *s, task_id task, uint64_t from_ns,
+			  uint64_t until_ns)
+{
+	const struct task_switch *items = s->task_switches.items;
+	size_t count = s->task_switches.count, at_first;
+
+	if (is_thread_known(s, task, from_ns, until_ns))
+		return LOSS_NONE;
+	for (size_t i = 0; i < s->losses.count; i++)
+		if (s->losses.items[i].cause == LOSS_DATA_LOST &&
+		    s->losses.items[i].from_ns < until_ns && s->losses.items[i].time_ns > from_ns)
+			return LOSS_DATA_LOST;
+	if (!s->has_switches)
+		return is_cpu_known(s, -1, from_ns, until_ns) ? LOSS_NONE : LOSS_OVERWRITTEN;
+	LAST_NOT_AFTER(at_first, count,
+		       items[at].task.v > task.v ||
+			       (items[at].task.v == task.v && items[at].time_ns > from_ns));
+	if (at_first == SIZE_MAX)
+		at_first = 0;
+	/* stays end at their out; the last one may have none */
+	for (size_t i = at_first; i < count && items[i].task.v <= task.v; i++) {
+		if (items[i].task.v < task.v)
+			continue;
+		bool has_next = i + 1 < count && items[i + 1].task.v == task.v;
+		bool is_first = i == 0 || items[i - 1].task.v != task.v;
+		uint64_t start = items[i].in ? items[i].time_ns : is_first ? 0 : items[i].time_ns;
+		uint64_t end = !items[i].in ? items[i].time_ns
+			       : has_next   ? items[i + 1].time_ns
+					    : TIME_NONE;
+
+		if (start >= until_ns)
+			break;
+		start = start > from_ns ? start : from_ns;
+		end = end < until_ns ? end : until_ns;
+		if (start < end && !is_cpu_known(s, items[i].cpu, start, end))
+			return LOSS_OVERWRITTEN;
+	}
+	return LOSS_NONE;
+}

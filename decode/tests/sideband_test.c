@@ -194,7 +194,7 @@ Test(sideband, buffers_switches_and_losses)
 		     "cut 0x8 aux truncated at 0.000000020 lost 0\n"
 		     "cut 0x20 aux lost at ? lost 16\n"
 		     "known 0x0-0x30 start .. end\n"
-		     "loss 0.000000025 cpu 1 7/7 ? sideband lost 3\n");
+		     "loss 0.000000020 .. 0.000000025 cpu 1 7/7 ? sideband lost 3\n");
 }
 
 Test(sideband, samples_are_events)
@@ -255,4 +255,47 @@ Test(sideband, another_kind_of_trace_is_named)
 	build_record_end(&b);
 	cr_expect_eq(read_back(&error), ERR_UNSUPPORTED);
 	cr_expect_not_null(strstr(error.message, "Arm SPE"), "%s", error.message);
+}
+
+static enum loss unseen(uint32_t task, uint64_t from_ns, uint64_t until_ns)
+{
+	return sideband_unseen(&s, (task_id){task}, from_ns, until_ns);
+}
+
+/* Rings of two CPUs that hold [100, 200) and [150, 200); the thread moves between them. */
+Test(sideband, unseen_stays)
+{
+	for (int32_t cpu = 0; cpu < 2; cpu++) {
+		struct aux_interval known = {.from_ns = cpu ? 150 : 100, .until_ns = 200};
+
+		cr_assert(vec_push(&s.buffers, ((struct aux_buffer){.cpu = cpu})));
+		cr_assert(vec_push(&s.buffers.items[cpu].known, known));
+	}
+	static const struct task_switch switches[] = {
+		{.time_ns = 100, .task = {3}, .cpu = 0, .in = true},
+		{.time_ns = 110, .task = {3}, .cpu = 0},
+		{.time_ns = 120, .task = {3}, .cpu = 1, .in = true},
+		{.time_ns = 130, .task = {3}, .cpu = 1},
+		{.time_ns = 160, .task = {3}, .cpu = 1, .in = true},
+		{.time_ns = 170, .task = {3}, .cpu = 1},
+		{.time_ns = 180, .task = {3}, .cpu = 7, .in = true},
+		{.time_ns = 105, .task = {4}, .cpu = 1},
+		{.time_ns = 160, .task = {4}, .cpu = 1, .in = true},
+	};
+	for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+		cr_assert(vec_push(&s.task_switches, switches[i]));
+	s.has_switches = true;
+	cr_expect_eq(unseen(3, 110, 120), LOSS_NONE, "off all CPUs");
+	cr_expect_eq(unseen(3, 105, 115), LOSS_NONE);
+	cr_expect_eq(unseen(3, 110, 160), LOSS_OVERWRITTEN, "a stay on CPU 1 that its ring lost");
+	cr_expect_eq(unseen(3, 125, 128), LOSS_OVERWRITTEN, "inside that stay");
+	cr_expect_eq(unseen(3, 130, 175), LOSS_NONE);
+	cr_expect_eq(unseen(3, 170, 190), LOSS_NONE, "CPU 7 has no ring: nothing was traced there");
+	cr_expect_eq(unseen(4, 100, 160), LOSS_OVERWRITTEN, "it ran until its first OUT");
+	cr_expect_eq(unseen(4, 105, 160), LOSS_NONE);
+	cr_expect_eq(unseen(4, 170, 210), LOSS_OVERWRITTEN, "after the snapshot");
+	struct sideband_loss loss = {.from_ns = 133, .time_ns = 140, .cause = LOSS_DATA_LOST};
+	cr_assert(vec_push(&s.losses, loss));
+	cr_expect_eq(unseen(3, 130, 160), LOSS_DATA_LOST);
+	cr_expect_eq(unseen(3, 140, 160), LOSS_NONE);
 }
