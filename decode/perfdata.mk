@@ -6,6 +6,7 @@ libperfdata_a_SOURCES = \
   decode/dump_records.c decode/dump_records.h \
   decode/feature.c decode/feature.h \
   decode/perfdata.c decode/perfdata.h \
+  decode/perfdata_walk.c decode/perfdata_walk.h \
   decode/record.c decode/record.h \
   decode/tracepoint.c decode/tracepoint.h
 libperfdata_a_CPPFLAGS = $(AM_CPPFLAGS) $(LIBPERF_CPPFLAGS)
