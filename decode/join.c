@@ -125,7 +125,9 @@ struct alignment {
 	uint32_t agreeing;   /* returns that agree */
 	uint32_t candidates; /* depths that agree as well */
 	enum join_evidence evidence;
-	bool partial; /* the lists disagree further out */
+	bool partial;          /* inner returns of the overlap disagree */
+	long innermost;        /* levels further in than this are not those of A */
+	size_t levels;
 };
 
 /* z[i] = length of the longest common prefix of text and text[i..]. */
@@ -169,65 +171,70 @@ static bool joiner_match(struct joiner *j, const node_id *pattern, size_t patter
 	return joiner_z(j, count);
 }
 
-/* One depth as a candidate: `agree` of `possible` returns agree, `shift` = |n - K|. */
+/* One depth as a candidate: of `possible` returns in the overlap the outermost `agree` do. */
 static void alignment_offer(struct alignment *best, long depth, size_t agree, size_t possible,
-			    size_t shift, size_t *best_shift)
+			    long top)
 {
-	bool partial = agree < possible;
-
-	/* A disagreement after few agreements is no evidence at all. */
-	if (agree == 0 || (partial && agree < 3))
+	if (agree == 0)
 		return;
-	bool better =
-		best->evidence != JOIN_RETURNS || (best->partial && !partial) ||
-		(best->partial == partial &&
-		 (agree > best->agreeing || (agree == best->agreeing && shift < *best_shift)));
-	if (best->evidence == JOIN_RETURNS && best->partial == partial && agree == best->agreeing)
-		best->candidates++;
-	else if (better)
-		best->candidates = 1;
+	bool partial = agree < possible;
+	long shift = labs(top - depth), best_shift = labs(top - best->depth);
+	bool better = best->evidence != JOIN_RETURNS || agree > best->agreeing ||
+		      (agree == best->agreeing && best->partial && !partial) ||
+		      (agree == best->agreeing && best->partial == partial && shift < best_shift);
+	bool equal = best->evidence == JOIN_RETURNS && best->agreeing == agree &&
+		     best->partial == partial;
+
+	if (better && !equal)
+		best->candidates = 0;
+	best->candidates += better || equal;
 	if (!better)
 		return;
 	best->depth = depth;
 	best->agreeing = (uint32_t)agree;
+	best->innermost = depth < (long)best->levels ? depth : (long)best->levels;
+	best->innermost -= (long)agree;
 	best->partial = partial;
 	best->evidence = JOIN_RETURNS;
-	*best_shift = shift;
 }
 
-/* Compares ips through a canonical node: two nodes of one ip may differ in address space. */
+/* Every depth, from the root inward: the longest agreement wins, then one that holds for the
+ * whole overlap, then the depth nearest to that at the loss. */
 static bool joiner_align_returns(struct joiner *j, struct alignment *best)
 {
-	size_t n = j->chain.count ? j->chain.count - 1 : 0; /* waits known: X1..Xn */
-	size_t m = j->levels.count, best_shift = 0;
-	node_id *q = malloc((m ? m : 1) * sizeof *q);
+	/* The outermost frame waits at a node nobody knows, unless it was tail-called. */
+	size_t n = j->chain.count, m = j->levels.count;
+	if (n && j->waits.items[n - 1] == 0)
+		n--;
+	long top = (long)j->chain.count - 1, unknown = (long)(j->chain.count - n);
+	node_id *p = calloc(n + m + 1, sizeof *p), *q = p + n;
 
-	if (!q)
+	if (!p)
 		return false;
+	for (size_t i = 0; i < n; i++) /* outermost first */
+		p[i] = j->waits.items[n - 1 - i] ? j->waits.items[n - 1 - i] : UINT32_MAX - 1;
 	for (size_t i = 0; i < m; i++)
-		q[i] = j->levels.items[i].landed ? j->levels.items[i].landed : UINT32_MAX - 1;
-	/* The outermost frame of the chain may wait at a known node, too (a tail-called base). */
-	if (j->chain.count && j->waits.items[j->chain.count - 1])
-		n = j->chain.count;
-	long top = (long)j->chain.count - 1; /* level of the innermost open frame */
-
-	bool ok = joiner_match(j, q, m, j->waits.items, n);
-	for (size_t h = 0; ok && h < n; h++) { /* L0 at or above A's depth */
+		q[i] = j->levels.items[m - 1 - i].landed ? j->levels.items[m - 1 - i].landed
+							 : UINT32_MAX - 2;
+	best->levels = m;
+	/* p[0] is the wait of chain level `unknown`; q[0] = Lm: a wait of level k lies at k - 1. */
+	bool ok = joiner_match(j, q, m, p, n);
+	for (size_t h = 0; ok && h < n; h++) { /* Lm at or inside A's outermost frame */
 		size_t possible = m < n - h ? m : n - h;
 		size_t agree = j->z.items[m + 1 + h];
 
-		alignment_offer(best, top - (long)h, agree < possible ? agree : possible, possible,
-				h, &best_shift);
+		alignment_offer(best, (long)h + unknown - 1 + (long)m,
+				agree < possible ? agree : possible, possible, top);
 	}
-	ok = ok && joiner_match(j, j->waits.items, n, q, m);
-	for (size_t h = 1; ok && h < m; h++) { /* frames entered unseen */
+	ok = ok && joiner_match(j, p, n, q, m);
+	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
 		size_t possible = n < m - h ? n : m - h;
 		size_t agree = j->z.items[n + 1 + h];
 
-		alignment_offer(best, top + (long)h, agree < possible ? agree : possible, possible,
-				h, &best_shift);
+		alignment_offer(best, (long)(m - h) + unknown - 1,
+				agree < possible ? agree : possible, possible, top);
 	}
-	free(q);
+	free(p);
 	return ok;
 }
 
@@ -295,7 +302,7 @@ static bool joiner_learn(struct joiner *j)
 		if (!joiner_chain(j, t->segments.items[s - 1].top_call) ||
 		    !joiner_own_levels(j, s, true) || !joiner_align(j, s, seg, &a))
 			return false;
-		if (a.evidence == JOIN_NONE || a.partial || a.depth < 0)
+		if (a.evidence == JOIN_NONE || a.depth < 0)
 			continue;
 		/* L(K) is at the level of A's outermost frame; those beyond lie beneath A. */
 		size_t first = (size_t)a.depth; /* index of L(K+1) in levels */
@@ -437,7 +444,7 @@ static void joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	join->evidence = (uint8_t)a->evidence;
 	join->agreeing = a->agreeing;
 	join->candidates = a->candidates;
-	join->ambiguous = a->candidates > 1 || a->partial;
+	join->ambiguous = a->candidates > 1;
 }
 
 static bool joiner_decide(struct joiner *j, size_t s)
