@@ -59,19 +59,16 @@ static uint32_t joiner_func(const struct joiner *j, uint32_t row)
 	return c->kind == CALL_FRAME ? j->g.hot[c->what].func : 0;
 }
 
-/* The node where this row's call continues after its return; 0 = unknown. */
-static node_id joiner_waits_at(const struct joiner *j, uint32_t row)
+node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *c)
 {
-	const struct call *c = &j->thread->calls.items[row];
-
 	if (c->site == 0)
 		return 0;
 	if (c->flags & CALL_SIGNAL)
 		return c->site;
-	switch (j->g.hot[c->site].kind) {
+	switch (g.hot[c->site].kind) {
 	case NODE_CALL:
 	case NODE_CALL_INDIRECT:
-	case NODE_SYSCALL: return graph_successor(j->graph, c->site, 0);
+	case NODE_SYSCALL: return graph_successor(graph, c->site, 0);
 	default: return c->site; /* interrupted there */
 	}
 }
@@ -84,7 +81,9 @@ static bool joiner_chain(struct joiner *j, uint32_t top)
 	     row = joiner_row(j, j->thread->calls.items[row].parent)) {
 		if (j->thread->calls.items[row].kind == CALL_INLINED)
 			continue;
-		if (!vec_push(&j->chain, row) || !vec_push(&j->waits, joiner_waits_at(j, row)))
+		if (!vec_push(&j->chain, row) ||
+		    !vec_push(&j->waits,
+			      join_waits_at(j->graph, j->g, &j->thread->calls.items[row])))
 			return false;
 	}
 	return true;

@@ -18,5 +18,7 @@
 /* Joins the segments of all threads and makes the trace's order final (trace.h). */
 MUST_CHECK enum err join_trace(struct trace *trace, struct graph *graph,
 			       const struct sideband *sideband);
+/* The node where a call goes on after its return; 0 = unknown. */
+node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *call);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "common/bundle.h"
 #include "common/log.h"
+#include "decode/anchor.h"
 #include "decode/dump_edges.h"
 #include "decode/dump_packets.h"
 #include "decode/dump_records.h"
@@ -199,6 +200,8 @@ static enum err pipeline_decode(struct pipeline *p)
 	pipeline_stage(p, "decode");
 	if (err == ERR_NONE)
 		err = join_trace(&p->trace, p->graph, &p->sideband);
+	if (err == ERR_NONE)
+		err = anchor_trace(&p->trace, p->graph, &p->sideband);
 	pipeline_stage(p, "join");
 	return err;
 }

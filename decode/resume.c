@@ -1,8 +1,11 @@
 /* See resume.h. */
 #include "decode/resume.h"
 
+#include <string.h>
+
 #include "decode/away.h"
 #include "decode/flow.h"
+#include "decode/transfer.h"
 
 static bool strand_push_join(struct strand *s, struct join j)
 {
@@ -154,6 +157,18 @@ static bool strand_syscall_resumes(const struct strand *s, node_id to)
 	const struct node_cold *from = strand_cold(s, s->off_node), *at = strand_cold(s, to);
 
 	return at->ip == from->end_ip || at->ip == from->branch_ip;
+}
+
+bool strand_is_restorer(struct strand *s, node_id node)
+{
+	static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	const struct node_cold *cold = strand_cold(s, node);
+	const uint8_t *code = NULL;
+
+	if (weave_role(s->weave, strand_node(s, node)->func) == FUNC_SIGNAL_RESTORER)
+		return true;
+	size_t count = graph_code(s->weave->graph, cold->space, cold->ip, &code);
+	return count >= sizeof sigreturn && memcmp(code, sigreturn, sizeof sigreturn) == 0;
 }
 
 /* Is this the page in which the kernel steps over instructions, or catches returns? */

@@ -27,10 +27,6 @@ void strand_finish(struct strand *s);
 /* Does a return to this node mean that the real return follows (uretprobe, rethook)? */
 bool strand_is_trampoline(struct strand *s, node_id node);
 
-/* In segment.c, for both sides. */
-void strand_jump(struct strand *s, node_id from, node_id to);
-/* Stack index of the topmost frame that waits for `to`; SIZE_MAX = none. */
-size_t strand_waiting_for(const struct strand *s, node_id to);
 /* Is the code at this node `mov $15,%eax; syscall`, to which signal handlers return? */
 bool strand_is_restorer(struct strand *s, node_id node);
 

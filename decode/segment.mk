@@ -1,5 +1,6 @@
 # From flow events to joined threads.
 libdecode_a_SOURCES += \
+  decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
@@ -10,7 +11,8 @@ libdecode_a_SOURCES += \
   decode/segment.c decode/segment.h \
   decode/select.c decode/select.h \
   decode/strand.c decode/strand.h \
-  decode/trace.c decode/trace.h
+  decode/trace.c decode/trace.h \
+  decode/transfer.c decode/transfer.h
 
 check_PROGRAMS += decode/tests/segment_cases
 decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c

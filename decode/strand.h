@@ -108,7 +108,8 @@ struct strand {
 	VEC(struct jump_buffer) jump_buffers;
 	VEC(struct frame) transaction; /* copy of the stack at TX begin */
 	bool in_transaction;
-	bool switched; /* this segment has left its first stack: no more roots for it */
+	bool at_stack_switch; /* has come to __switch_to_asm: what follows is another task's */
+	bool switched;        /* this segment has left its first stack: no more roots for it */
 	uint64_t now_ns;
 	uint64_t since_ns;             /* when `state` began */
 	uint64_t off_ns;               /* since when tracing is off or lost */

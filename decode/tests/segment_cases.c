@@ -14,6 +14,7 @@
  *     task N [process|thread OF TIME] another task, maybe made by task OF; task 1 exists
  *     exec TIME [N]                   task N (1) execs
  *     switch TIME out|in [N [CPU]]    task N (1) leaves or gets a CPU (0)
+ *     runs TIME CPU N                 from then on the CPU runs task N: sorted by CPU and time
  *     sample TIME IP...               a sample of task 1 with a call chain, innermost first
  *     filter                          an address filter was set
  *     space N                         ips named from here on lie in another address space
@@ -32,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/anchor.h"
 #include "decode/join.h"
 #include "decode/segment.h"
 
@@ -276,6 +278,7 @@ static void story_func(struct story *s, char **words, int count)
 			continue;
 		}
 		if (strcmp(words[i], "kernel") == 0) {
+			s->sideband.config.kernel = true;
 			symbols.funcs[f].start |= KERNEL_BASE;
 			continue;
 		}
@@ -512,6 +515,13 @@ static bool story_sideband(struct story *s, char **words, int count)
 					 .in = strcmp(words[2], "in") == 0};
 
 		if (!vec_push(&s->sideband.task_switches, sw))
+			story_fail(s, "no memory");
+	} else if (strcmp(what, "runs") == 0 && count > 3) {
+		struct cpu_switch sw = {.time_ns = time_ns,
+					.cpu = atoi(words[2]),
+					.task = {story_task(s, words[3])}};
+
+		if (!vec_push(&s->sideband.cpu_switches, sw))
 			story_fail(s, "no memory");
 	} else if (strcmp(what, "sample") == 0) {
 		story_sample(s, words, count);
@@ -757,9 +767,17 @@ static char *story_run(struct story *s)
 	if (s->sideband.task_switches.count)
 		qsort(s->sideband.task_switches.items, s->sideband.task_switches.count,
 		      sizeof *s->sideband.task_switches.items, switch_order);
+	for (size_t i = 0; i < s->sideband.cpu_switches.count; i++) {
+		struct aux_buffer *b = &s->buffers[s->sideband.cpu_switches.items[i].cpu];
+
+		if (b->last_switch == 0)
+			b->first_switch = i;
+		b->last_switch = i + 1;
+	}
 	if (!out || weaver_new(&s->sideband, &symbols, &graph, &trace, &w) != ERR_NONE ||
 	    story_weave(s, w) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
-	    join_trace(&trace, &graph, &s->sideband) != ERR_NONE)
+	    join_trace(&trace, &graph, &s->sideband) != ERR_NONE ||
+	    anchor_trace(&trace, &graph, &s->sideband) != ERR_NONE)
 		story_fail(s, "the builder failed");
 	for (size_t i = 0; i < trace.threads.count; i++) {
 		const struct thread *t = &trace.threads.items[i];
@@ -776,6 +794,7 @@ static char *story_run(struct story *s)
 	trace_done(&trace);
 	vec_done(&s->sideband.task_names);
 	vec_done(&s->sideband.task_switches);
+	vec_done(&s->sideband.cpu_switches);
 	vec_done(&s->sideband.instants);
 	for (size_t i = 0; i < SPACES_MAX; i++)
 		vec_done(&s->spaces[i].mappings);
