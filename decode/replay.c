@@ -135,14 +135,15 @@ static enum err replay_mmap(struct replay *r, const struct record *record, uint6
 static bool replay_fork(struct replay *r, const struct record *record, uint64_t time_ns)
 {
 	struct record_task fork;
+	task_id task;
 
 	if (!record_task(record, &fork))
 		return true;
-	if (!task_fork(&r->tasks, &fork, time_ns))
-		return false;
-	/* synthesized: who descends from whom, but the mappings have changed since */
-	bool is_live = fork.time != 0 && !(record->misc & RECORD_MISC_FORK_EXEC);
-	return !is_live || space_fork(&r->spaces, fork.parent_pid, fork.pid, time_ns);
+	/* synthesized, maybe in each file of a series: the thread exists, no more is told */
+	if (fork.time == 0 || (record->misc & RECORD_MISC_FORK_EXEC))
+		return task_find(&r->tasks, fork.pid, fork.tid, 0, &task);
+	return task_fork(&r->tasks, &fork, time_ns) &&
+	       space_fork(&r->spaces, fork.parent_pid, fork.pid, time_ns);
 }
 
 static bool replay_comm(struct replay *r, const struct record *record, uint64_t time_ns)

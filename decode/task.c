@@ -93,12 +93,11 @@ bool task_fork(struct task_table *t, const struct record_task *r, uint64_t time_
 	struct task *task = &s->tasks.items[child.v];
 	task->pid = r->pid > 0 ? r->pid : task->pid;
 	task->start_ns = time_ns;
-	/* perf synthesizes threads as forked by their leader: no fact worth keeping */
-	if (time_ns && child.v != parent.v) {
+	if (child.v != parent.v) {
 		task->forked_from = parent;
 		task->is_new_process = r->pid != r->parent_pid;
 	}
-	t->seen_live.items[child.v] = time_ns != 0;
+	t->seen_live.items[child.v] = 1;
 	str_id comm = t->comms.items[parent.v];
 	return comm.v == 0 || task_set_comm(t, child, time_ns, comm, false);
 }

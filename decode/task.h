@@ -22,6 +22,7 @@ void task_table_done(struct task_table *t);
 
 /* The task of a tid now, made if new; pid <= 0 = unknown. */
 bool task_find(struct task_table *t, int32_t pid, int32_t tid, uint64_t time_ns, task_id *id);
+/* A real FORK, not one that perf synthesized. */
 bool task_fork(struct task_table *t, const struct record_task *r, uint64_t time_ns);
 bool task_exit(struct task_table *t, const struct record_task *r, uint64_t time_ns);
 /* COMM. An exec ends the other threads of the process. */

@@ -143,6 +143,25 @@ Test(sideband, synthesized_at_the_end)
 		     "runs 9 from start in space 4\n");
 }
 
+/* Each file of a --switch-output series begins with what perf synthesizes. */
+Test(sideband, synthesized_again)
+{
+	for (int file_of_series = 0; file_of_series < 2; file_of_series++) {
+		stream_comm(&b, by(7, 0, 0), 7, 7, "server", false);
+		stream_task(&b, RECORD_FORK, by(7, 0, 0), 7, 7, 8, 7);
+		stream_comm(&b, by(7, 0, 0), 7, 8, "worker", false);
+		stream_mmap(&b, by(7, 0, 0), 7, 0x1000, 0x1000, 0, "/bin/server", 0);
+		stream_switch(&b, by(8, 0, 50), false, 0);
+		stream_switch(&b, by(8, 0, 60), true, 0);
+	}
+	read_and_dump();
+	cr_expect_eq(s.tasks.count, 3);
+	cr_expect_eq(s.task_names.count, 2);
+	cr_expect_eq(s.spaces.count, 3);
+	expect_lines("task 1 7/7 start .. end\n"
+		     "task 2 7/8 start .. end\n");
+}
+
 Test(sideband, kinds_of_mappings)
 {
 	stream_mmap(&b, KERNEL, -1, 0xffffffff81000000, 0x1000000, 0xffffffff81000000,
