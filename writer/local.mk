@@ -12,6 +12,7 @@ libwriter_a_SOURCES = \
   writer/slice_refs.c writer/slice_refs.h \
   writer/stats.c writer/stats.h \
   writer/trace_fxt.c writer/trace_fxt.h \
+  writer/trace_instants.c writer/trace_instants.h \
   writer/trace_slices.c writer/trace_slices.h
 libwriter_a_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
 libwriter_a_CFLAGS = $(AM_CFLAGS) $(DEFLATE_CFLAGS) $(JANSSON_CFLAGS)

@@ -1,18 +1,13 @@
 /* See trace_fxt.h. The file, in order:
  *
  *     head          magic, clock rate, fixed strings, wall clock, "trace start"
- *     per thread    process and thread names, slices, their flows
- *     the rest      instants (events, exec, PTWRITE), CPU frequencies
- *
- * Instants come last because they are slices of zero length to Perfetto: among events of one
- * time the file's order counts, and there they disturb nobody's nesting. */
+ *     per thread    process and thread names, slices with flows and instants between them
+ *     the rest      instants of other threads, CPU frequencies */
 #include "writer/trace_fxt.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "common/map64.h"
-#include "decode/flow.h"
 #include "writer/names.h"
 #include "writer/slice_refs.h"
 #include "writer/trace_slices.h"
@@ -28,6 +23,7 @@ struct tasks {
 	struct map64 main_tasks;      /* pid -> task with tid == pid, the latest */
 	struct map64 named_processes; /* pid -> 1 */
 	struct map64 named_tasks;     /* task -> 1 */
+	struct map64 traced;          /* task -> 1: has a thread in the trace */
 };
 
 static bool tasks_init(struct tasks *tasks, const struct sideband *sideband)
@@ -47,6 +43,7 @@ static void tasks_done(struct tasks *tasks)
 	map64_done(&tasks->main_tasks);
 	map64_done(&tasks->named_processes);
 	map64_done(&tasks->named_tasks);
+	map64_done(&tasks->traced);
 }
 
 static struct fxt_thread task_ids(const struct sideband *sideband, task_id id)
@@ -124,100 +121,20 @@ static void write_start(struct slices *s)
 	s->counts->instants++;
 }
 
-struct instant_text {
-	const char *name, *detail; /* detail: NULL or "" = none */
-	enum fixed_string category;
-	uint64_t ip; /* 0 = none */
-	bool has_value;
-	uint64_t value;
-};
-
-static enum err write_instant(struct slices *s, struct tasks *tasks, task_id task, uint64_t time_ns,
-			      const struct instant_text *text, struct error *error)
+/* Instants of threads of which no code was traced. */
+static enum err write_other_instants(struct slices *s, struct tasks *tasks, struct error *error)
 {
-	fxt_ref detail = 0, ip = 0;
-	unsigned args = 0;
-
-	/* Events far from what was traced would only shrink the picture. */
-	if (time_ns < s->trace->start_ns || time_ns > s->trace->end_ns)
-		return ERR_NONE;
-	uint8_t thread = tasks_thread(tasks, s, task);
-	slice_refs_reserve(s);
-	fxt_ref name = fxt_string(&s->fxt, text->name);
-	if (text->detail && s->options->args != FXT_ARGS_NONE)
-		detail = fxt_string(&s->fxt, text->detail);
-	if (text->ip && s->options->args != FXT_ARGS_NONE)
-		ip = slice_refs_ip(s, text->ip);
-	uint64_t *start = fxt_event_start(&s->fxt);
-	if (!start)
-		return slices_flush(s, false, error);
-	uint64_t *w = start + 2;
-	if (text->has_value) {
-		w = fxt_arg_long(w, FXT_ARG_POINTER, s->fixed[FIXED_VALUE], text->value);
-		args++;
-	}
-	if (detail) {
-		w = fxt_arg_string(w, s->fixed[FIXED_DETAIL], detail);
-		args++;
-	}
-	if (ip) {
-		w = fxt_arg_string(w, s->fixed[FIXED_IP], ip);
-		args++;
-	}
-	fxt_event_finish(&s->fxt, start, w, FXT_INSTANT, args, thread, s->fixed[text->category],
-			 name, slices_time(s, time_ns));
-	s->counts->instants++;
-	return slices_flush(s, false, error);
-}
-
-static enum err write_events(struct slices *s, struct tasks *tasks, struct error *error)
-{
-	const struct sideband *sideband = s->names->sideband;
 	enum err err = ERR_NONE;
 
-	for (size_t i = 0; i < sideband->instants.count && err == ERR_NONE; i++) {
-		const struct instant *instant = &sideband->instants.items[i];
-		struct instant_text text = {
-			.name = intern_text(&sideband->names, instant->name),
-			.detail = intern_text(&sideband->names, instant->detail),
-			.category = FIXED_EVENT,
-			.ip = instant->ip,
-		};
+	for (size_t i = 0; i < s->instants.rows.count && err == ERR_NONE; i++) {
+		const struct instant_row *row = &s->instants.rows.items[i];
 
-		err = write_instant(s, tasks, instant->task, instant->time_ns, &text, error);
-	}
-	/* Perfetto shows one name per thread; others it had are events. */
-	for (size_t i = 0; i < sideband->task_names.count && err == ERR_NONE; i++) {
-		const struct task_name *name = &sideband->task_names.items[i];
-		char title[64];
-		struct instant_text text = {.name = title, .category = FIXED_TASK};
-
-		if (name->time_ns == 0)
+		/* A name is worth a track only where there is something to be named. */
+		if (row->source == INSTANT_NAME ||
+		    map64_get(&tasks->traced, row->task) != MAP64_NONE)
 			continue;
-		snprintf(title, sizeof title, "%s: %s", name->exec ? "exec" : "comm",
-			 intern_text(&sideband->names, name->comm));
-		err = write_instant(s, tasks, name->task, name->time_ns, &text, error);
-	}
-	return err;
-}
-
-static enum err write_marks(struct slices *s, struct tasks *tasks, struct error *error)
-{
-	enum err err = ERR_NONE;
-
-	for (size_t i = 0; i < s->trace->marks.count && err == ERR_NONE; i++) {
-		const struct trace_mark *mark = &s->trace->marks.items[i];
-		struct instant_text text = {
-			.name = mark->kind == FLOW_PTWRITE ? "ptwrite"
-				: mark->kind == FLOW_POWER ? "power"
-							   : "event",
-			.category = FIXED_EVENT,
-			.ip = mark->node ? s->names->graph.cold[mark->node].ip : 0,
-			.has_value = true,
-			.value = mark->payload,
-		};
-
-		err = write_instant(s, tasks, mark->task, mark->time_ns, &text, error);
+		instant_write(s, row, tasks_thread(tasks, s, (task_id){row->task}));
+		err = slices_flush(s, false, error);
 	}
 	return err;
 }
@@ -234,33 +151,55 @@ static uint32_t frequency_mhz(const struct sideband *sideband, uint32_t ratio)
 	return (uint32_t)(ratio * tsc_mhz / nominal + 0.5);
 }
 
+static int frequency_compare(const void *a, const void *b)
+{
+	const struct frequency *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->cpu < y->cpu ? -1 : x->cpu > y->cpu;
+}
+
+static void write_frequency(struct slices *s, const struct frequency *f, uint32_t mhz)
+{
+	slice_refs_reserve(s);
+	fxt_ref name = fxt_string(&s->fxt, "CPU frequency");
+	uint8_t thread = decoder_thread(s);
+	uint64_t *start = fxt_event_start(&s->fxt);
+	if (!start)
+		return;
+	uint64_t *w = fxt_arg_short(start + 2, FXT_ARG_U32, s->fixed[FIXED_MHZ], mhz);
+	*w++ = f->cpu >= 0 ? (uint32_t)f->cpu : 0;
+	fxt_event_finish(&s->fxt, start, w, FXT_COUNTER, 1, thread, s->fixed[FIXED_CPU], name,
+			 slices_time(s, f->time_ns));
+	s->counts->counters++;
+}
+
+/* In order of time over all CPUs; only changes. */
 static enum err write_frequencies(struct slices *s, struct error *error)
 {
-	struct map64 last = {0}; /* cpu -> MHz: only changes are written */
+	size_t count = s->trace->frequencies.count;
+	struct frequency *sorted = calloc(count ? count : 1, sizeof *sorted);
+	struct map64 last = {0}; /* cpu -> MHz */
 	enum err err = ERR_NONE;
 
-	for (size_t i = 0; i < s->trace->frequencies.count && err == ERR_NONE; i++) {
-		const struct frequency *f = &s->trace->frequencies.items[i];
-		uint32_t mhz = frequency_mhz(s->names->sideband, f->ratio);
+	if (!sorted)
+		return error_set(error, ERR_NOMEM, "out of memory for CPU frequencies");
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = s->trace->frequencies.items[i];
+	qsort(sorted, count, sizeof *sorted, frequency_compare);
+	for (size_t i = 0; i < count && err == ERR_NONE; i++) {
+		uint32_t mhz = frequency_mhz(s->names->sideband, sorted[i].ratio);
 
-		if (map64_get(&last, (uint32_t)f->cpu) == mhz)
+		if (map64_get(&last, (uint32_t)sorted[i].cpu) == mhz)
 			continue;
-		slice_refs_reserve(s);
-		fxt_ref name = fxt_string(&s->fxt, "CPU frequency");
-		uint8_t thread = decoder_thread(s);
-		uint64_t *start = fxt_event_start(&s->fxt);
-		if (!start || !map64_set(&last, (uint32_t)f->cpu, mhz)) {
-			err = error_set(error, ERR_NOMEM, "out of memory for CPU frequencies");
-			break;
-		}
-		uint64_t *w = fxt_arg_short(start + 2, FXT_ARG_U32, s->fixed[FIXED_MHZ], mhz);
-		*w++ = f->cpu >= 0 ? (uint32_t)f->cpu : 0;
-		fxt_event_finish(&s->fxt, start, w, FXT_COUNTER, 1, thread, s->fixed[FIXED_CPU],
-				 name, slices_time(s, f->time_ns));
-		s->counts->counters++;
+		write_frequency(s, &sorted[i], mhz);
+		if (!map64_set(&last, (uint32_t)sorted[i].cpu, mhz))
+			s->fxt.out.failed = true;
 		err = slices_flush(s, false, error);
 	}
 	map64_done(&last);
+	free(sorted);
 	return err;
 }
 
@@ -273,20 +212,21 @@ enum err trace_fxt_write(const struct trace *trace, const struct trace_names *na
 
 	*counts = (struct fxt_counts){0};
 	enum err err = slices_init(&s, trace, names, options, output, counts, error);
-	if (err == ERR_NONE && !tasks_init(&tasks, names->sideband))
-		err = error_set(error, ERR_NOMEM, "out of memory for thread names");
+	if (err == ERR_NONE && (!tasks_init(&tasks, names->sideband) ||
+				!instants_collect(&s.instants, trace, names->sideband)))
+		err = error_set(error, ERR_NOMEM, "out of memory for names and events");
 	if (err == ERR_NONE)
 		write_start(&s);
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++) {
 		const struct thread *thread = &trace->threads.items[i];
+		uint8_t thread_ref = tasks_thread(&tasks, &s, thread->task);
 
-		err = slices_write_thread(&s, thread, tasks_thread(&tasks, &s, thread->task),
-					  error);
+		err = slices_write_thread(&s, thread, thread_ref, error);
+		if (err == ERR_NONE && !map64_set(&tasks.traced, thread->task.v, 1))
+			err = error_set(error, ERR_NOMEM, "out of memory for thread names");
 	}
-	if (err == ERR_NONE)
-		err = write_events(&s, &tasks, error);
-	if (err == ERR_NONE)
-		err = write_marks(&s, &tasks, error);
+	if (err == ERR_NONE && !options->traced_threads_only)
+		err = write_other_instants(&s, &tasks, error);
 	if (err == ERR_NONE)
 		err = write_frequencies(&s, error);
 	if (err == ERR_NONE)

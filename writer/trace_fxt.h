@@ -1,7 +1,7 @@
 /* struct trace -> Fuchsia Trace Format, as https://ui.perfetto.dev shows it best.
  *
- * Thread by thread: slices in the trace's order (parents first), then the thread's instants;
- * at the end CPU frequencies. Times are ns since trace->start_ns; that absolute time is kept
+ * Thread by thread, in order of time: slices (parents first) and instants; at the end instants
+ * of threads that were not traced, and CPU frequencies. Times are ns since trace->start_ns; that absolute time is kept
  * as an argument of the first event. How calls become events and what each costs in bytes:
  * docs/fxt.md.
  *
@@ -32,6 +32,7 @@ enum fxt_args {
 struct fxt_options {
 	enum fxt_args args;
 	uint64_t min_duration_ns; /* shorter calls and all below them are left out */
+	bool traced_threads_only; /* no events of threads that have no calls: they were not asked for */
 	bool has_wall_clock;
 	uint64_t wall_ns;         /* ns since 1970 at trace->start_ns */
 };

@@ -40,6 +40,7 @@ enum err slices_init(struct slices *s, const struct trace *trace, const struct t
 
 void slices_done(struct slices *s)
 {
+	instants_done(&s->instants);
 	fxt_done(&s->fxt);
 	for (int kind = 0; kind <= CALL_BRACKET; kind++) {
 		vec_done(&s->refs[kind].slices);
@@ -256,6 +257,22 @@ static void slices_emit_arrows(struct slices *s, uint32_t call, uint64_t start_n
 
 /* ---- a thread ---- */
 
+static void slices_next_instant(struct slices *s)
+{
+	s->instant_ns = s->instant < s->instant_end ? s->instants.rows.items[s->instant].time_ns
+						    : UINT64_MAX;
+}
+
+/* Instants before a time. To a viewer they are slices of zero length: at the same time as
+ * others they come last, where they disturb nobody's nesting. */
+static void slices_emit_instants(struct slices *s, uint64_t before_ns)
+{
+	while (s->instant_ns < before_ns) {
+		instant_write(s, &s->instants.rows.items[s->instant++], s->thread_ref);
+		slices_next_instant(s);
+	}
+}
+
 static inline void slices_close_one(struct slices *s)
 {
 	struct open_slice top = *vec_last(&s->open);
@@ -266,6 +283,8 @@ static inline void slices_close_one(struct slices *s)
 	s->depth--;
 	s->floor_ns = top.end_ns; /* children never pass it, so floors only rise */
 	if (top.state == OPEN_PAIR) {
+		if (s->instant_ns < top.end_ns)
+			slices_emit_instants(s, top.end_ns);
 		uint64_t *start = fxt_event_start(&s->fxt);
 
 		if (start)
@@ -345,6 +364,8 @@ static enum err slices_call(struct slices *s, const struct call_order *order, ui
 			     (special && bit_get(s->paired.items, index));
 		slice.deeper = s->depth == FXT_DEPTH_MAX - 1 && next_is_child(*order, index);
 		open.state = slice.pair ? OPEN_PAIR : OPEN_COMPLETE;
+		if (s->instant_ns < slice.start_ns)
+			slices_emit_instants(s, slice.start_ns);
 		s->depth++;
 		s->floor_ns = slice.start_ns;
 		s->counts->slices++;
@@ -399,6 +420,9 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 	s->depth = 0;
 	s->floor_ns = start_ns;
 	s->open.count = 0;
+	s->instant = instants_of_task(&s->instants, thread->task);
+	s->instant_end = instants_of_task(&s->instants, (task_id){thread->task.v + 1});
+	slices_next_instant(s);
 	if (!vec_push(&s->open, all) || !bits_clear(&s->paired, thread->calls.count) ||
 	    !bits_clear(&s->special, thread->calls.count))
 		return error_set(error, ERR_NOMEM, "out of memory while writing the trace");
@@ -411,5 +435,6 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 	}
 	while (s->open.count > 1)
 		slices_close_one(s);
+	slices_emit_instants(s, UINT64_MAX);
 	return err == ERR_NONE ? slices_flush(s, false, error) : err;
 }

@@ -10,6 +10,7 @@
 #include "common/vec.h"
 #include "writer/fxt.h"
 #include "writer/trace_fxt.h"
+#include "writer/trace_instants.h"
 
 /* Strings that are never recycled. */
 enum fixed_string {
@@ -59,6 +60,7 @@ struct slices {
 		VEC(struct slice_refs) slices;
 		VEC(struct full_refs) full; /* empty without FXT_ARGS_FULL */
 	} refs[CALL_BRACKET + 1];
+	struct instants instants;
 	uint64_t last_flow;
 
 	/* Of the thread being written. */
@@ -67,6 +69,8 @@ struct slices {
 	VEC(struct open_slice) open; /* [0] stands for the thread itself */
 	uint32_t depth;              /* drawn slices in `open` */
 	uint64_t floor_ns;           /* no later event starts before */
+	uint64_t instant_ns;         /* of the next instant; UINT64_MAX = none */
+	size_t instant, instant_end; /* rows */
 	VEC(uint64_t) special;       /* bit per call: in `paired`, or has arrows */
 	VEC(uint64_t) paired;        /* bit per call: must be begin and end */
 	struct map64 arrow_heads;    /* call -> its first arrow_ends item */

@@ -195,6 +195,10 @@ static void read_event(struct reader *r, uint64_t h)
 	if (e.ts >> 63 || e.end >> 63)
 		problem(r, "time beyond 63 bits");
 	track_in(r->out, false, r->threads[thread].pid, r->threads[thread].tid, &e.track);
+	struct fxt_track *track = &r->out->tracks.items[e.track];
+	if (e.ts < track->last_ts)
+		problem(r, "%s at %" PRIu64 " comes after %" PRIu64, e.name, e.ts, track->last_ts);
+	track->last_ts = e.ts;
 	if (e.type == 1)
 		buffer_printf(&r->out->counters, "%s:%s:%" PRIu64 " @%" PRIu64 "\n", e.name, e.args,
 			      e.id, e.ts);

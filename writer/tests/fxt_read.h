@@ -1,6 +1,6 @@
 /* A reader of Fuchsia traces for tests: checks what was written and shows it as a viewer would.
  *
- * Checks: record sizes, padding, refs, UTF-8, argument sizes, end >= start, and per thread the
+ * Checks: record sizes, order of time within a thread, padding, refs, UTF-8, argument sizes, end >= start, and per thread the
  * rules by which Perfetto nests slices (no partly overlapping ones, no unmatched or crossing
  * begin and end, flows only on slices and in pairs, no nesting beyond 512). */
 #ifndef WRITER_TESTS_FXT_READ_H
@@ -22,7 +22,7 @@ struct fxt_slice {
 };
 
 struct fxt_track {
-	uint64_t pid, tid;
+	uint64_t pid, tid, last_ts;
 	char *name;
 	VEC(struct fxt_slice) slices; /* in viewer order: parents first */
 };

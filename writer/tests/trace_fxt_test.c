@@ -366,23 +366,33 @@ Test(trace_fxt, events_names_and_frequencies_are_shown)
 	struct instant early = {.time_ns = 10, .task = worker, .name = name};
 	cr_assert(vec_push(&f.sideband.instants, early));
 	cr_assert(vec_push(&f.sideband.instants, wakeup));
-	struct task_name exec = {.time_ns = 1400, .task = leader, .comm = comm, .exec = true};
-	cr_assert(vec_push(&f.sideband.task_names, exec));
+	struct instant other = {.time_ns = 1700, .task = leader, .name = name};
+	cr_assert(vec_push(&f.sideband.instants, other));
+	for (int i = 0; i < 2; i++) {
+		struct task_name exec = {
+			.time_ns = 1400, .task = i ? worker : leader, .comm = comm, .exec = true};
+
+		cr_assert(vec_push(&f.sideband.task_names, exec));
+	}
 	struct trace_mark mark = {
 		.time_ns = 1600, .payload = 0xabc, .task = worker, .node = a, .kind = FLOW_PTWRITE};
 	cr_assert(vec_push(&f.trace.marks, mark));
 	for (uint32_t i = 0; i < 4; i++) {
-		struct frequency frequency = {1100 + i, 3, 20 + i / 2};
+		struct frequency frequency = {1103 - i, 3, 20 + (3 - i) / 2};
 
 		cr_assert(vec_push(&f.trace.frequencies, frequency));
 	}
-	expect_shown(&f, &basic,
-		     "10/11 worker\n"
-		     "  0+1000 function a {ip=0x10}\n"
-		     "    500+0 event sched:sched_wakeup {detail=comm=x ip=0x77}\n"
-		     "    600+0 event ptwrite {value=0xabc ip=0x10}\n"
-		     "10/10 new\n"
-		     "  400+0 task exec: new\n");
+	static const char shown[] = "10/11 new\n"
+				    "  0+1000 function a {ip=0x10}\n"
+				    "    400+0 task exec: new\n"
+				    "    500+0 event sched:sched_wakeup {detail=comm=x ip=0x77}\n"
+				    "    600+0 event ptwrite {value=0xabc ip=0x10}\n"
+				    "10/10 new\n"
+				    "  700+0 event sched:sched_wakeup\n";
+	char traced[sizeof shown] = "";
+	expect_shown(&f, &basic, shown);
+	memcpy(traced, shown, (size_t)(strstr(shown, "10/10") - shown));
+	expect_shown(&f, &(struct fxt_options){.traced_threads_only = true}, traced);
 	struct fxt_options clock = {.has_wall_clock = true, .wall_ns = 1700000000000000000};
 	struct fxt_read read = write_and_read(&f, &clock, &counts);
 	cr_assert_eq(read.blobs, 1);
@@ -394,6 +404,52 @@ Test(trace_fxt, events_names_and_frequencies_are_shown)
 	cr_assert_eq(read.processes.count, 2);
 	cr_assert_str_eq(read.processes.items[1].name, "new");
 	fxt_read_done(&read);
+	fake_done(&f);
+}
+
+Test(trace_fxt, instants_stand_in_order_and_disturb_nothing)
+{
+	struct fake f;
+	str_id name;
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10),
+		b = fake_function("b", (module_id){0}, 0x20);
+	task_id task = fake_task(&f, 1, 1, "t");
+	struct thread *t = fake_thread(&f, task);
+	uint32_t root = fake_call(t, CALL_NONE, a, 10, 50, 0);
+	fake_call(t, root, b, 20, 20, 0);
+	uint32_t pair = fake_call(t, root, b, 20, 40, 0);
+	fake_call(t, pair, a, 25, 35, 0);
+	fake_call(t, pair, a, 40, 40, 0);
+	fake_segment(t, 10, 50);
+	f.trace.end_ns = 60;
+	cr_assert(intern_string(&f.sideband.names, "e", &name));
+	for (uint64_t at = 0; at <= 60; at += 5) {
+		struct instant instant = {.time_ns = at, .task = task, .name = name};
+
+		cr_assert(vec_push(&f.sideband.instants, instant));
+	}
+	expect_shown(&f, &none,
+		     "1/1 t\n"
+		     "  0+0 event e\n"
+		     "  5+0 event e\n"
+		     "  10+40 function a\n"
+		     "    10+0 event e\n"
+		     "    15+0 event e\n"
+		     "    20+0 function b\n"
+		     "    20+20 function b\n"
+		     "      20+0 event e\n"
+		     "      25+10 function a\n"
+		     "        25+0 event e\n"
+		     "        30+0 event e\n"
+		     "      35+0 event e\n"
+		     "      40+0 function a\n"
+		     "    40+0 event e\n"
+		     "    45+0 event e\n"
+		     "  50+0 event e\n"
+		     "  55+0 event e\n"
+		     "  60+0 event e\n");
 	fake_done(&f);
 }
 
