@@ -14,6 +14,7 @@ struct source {
 	struct pieces pieces;
 	size_t next_piece;
 	struct flow *fast;
+	struct flow_libipt *libipt;    /* one of the two */
 	VEC(struct flow_event) events; /* of the piece */
 	size_t at;
 	uint64_t time_ns; /* of events[at], never going back */
@@ -52,7 +53,8 @@ static bool source_fill(struct source *s)
 		enum err err;
 
 		s->at = s->events.count = 0;
-		err = flow_decode(s->fast, piece, sink);
+		err = s->fast ? flow_decode(s->fast, piece, sink)
+			      : flow_libipt_decode(s->libipt, piece, sink);
 		if (s->err == ERR_NONE)
 			s->err = err;
 	}
@@ -200,7 +202,7 @@ static void print_event(const struct dump *d, struct source *s)
 }
 
 static enum err source_open(const struct dump *d, struct source *s, const struct aux_buffer *buffer,
-			    struct error *error)
+			    enum dump_edges_engine engine, struct error *error)
 {
 	const struct task *task = &d->sideband->tasks.items[buffer->task.v];
 	enum err err;
@@ -208,7 +210,10 @@ static enum err source_open(const struct dump *d, struct source *s, const struct
 	s->buffer = buffer;
 	s->tid = task->tid;
 	s->pid = task->pid;
-	err = flow_new(d->graph, d->sideband, FLOW_ALL_BRANCHES, &s->fast, error);
+	if (engine == DUMP_EDGES_FAST)
+		err = flow_new(d->graph, d->sideband, FLOW_ALL_BRANCHES, &s->fast, error);
+	else
+		err = flow_libipt_new(d->graph, d->sideband, FLOW_ALL_BRANCHES, &s->libipt, error);
 	if (err == ERR_NONE)
 		err = pieces_find(d->sideband, buffer, &s->pieces);
 	return err;
@@ -217,6 +222,7 @@ static enum err source_open(const struct dump *d, struct source *s, const struct
 static void source_close(struct source *s)
 {
 	flow_free(s->fast);
+	flow_libipt_free(s->libipt);
 	pieces_done(&s->pieces);
 	vec_done(&s->events);
 }
@@ -261,8 +267,9 @@ static void add_stats(struct flow_stats *sum, const struct flow_stats *s)
 		sum->losses[i] += s->losses[i];
 }
 
-enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer, FILE *out,
-		    struct flow_stats *stats, struct error *error)
+enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer,
+		    enum dump_edges_engine engine, FILE *out, struct flow_stats *stats,
+		    struct error *error)
 {
 	struct dump d = {.sideband = sideband,
 			 .out = out,
@@ -276,7 +283,7 @@ enum err dump_edges(const struct sideband *sideband, struct symbolizer *symboliz
 		goto done;
 	d.tables = graph_tables(d.graph);
 	for (size_t i = 0; i < count && err == ERR_NONE; i++)
-		err = source_open(&d, &sources[i], &sideband->buffers.items[i], error);
+		err = source_open(&d, &sources[i], &sideband->buffers.items[i], engine, error);
 	if (err == ERR_NONE)
 		merge(&d, sources, count);
 	for (size_t i = 0; i < count && err == ERR_NONE; i++)
@@ -289,6 +296,8 @@ done:
 	for (size_t i = 0; sources && i < count; i++) {
 		if (stats && sources[i].fast)
 			add_stats(stats, flow_stats(sources[i].fast));
+		else if (stats && sources[i].libipt)
+			add_stats(stats, flow_libipt_stats(sources[i].libipt));
 		source_close(&sources[i]);
 	}
 	free(sources);

@@ -17,8 +17,11 @@
 #include "decode/flow.h"
 #include "symbolize/symbolize.h"
 
+enum dump_edges_engine { DUMP_EDGES_FAST, DUMP_EDGES_LIBIPT };
+
 /* ERR_IO when `out` fails, ERR_NOMEM. stats may be NULL. */
 MUST_CHECK enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer,
-			       FILE *out, struct flow_stats *stats, struct error *error);
+			       enum dump_edges_engine engine, FILE *out, struct flow_stats *stats,
+			       struct error *error);
 
 #endif

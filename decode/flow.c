@@ -579,7 +579,7 @@ static void walk_on(struct flow *f)
 	}
 }
 
-enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
+void flow_begin(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
 {
 	f->piece = piece;
 	f->sink = sink;
@@ -588,18 +588,28 @@ enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow
 	f->payloads.count = 0;
 	f->stats.bytes += piece->count;
 	flow_start_piece(f);
-	while (f->err == ERR_NONE) {
-		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
-			walk_on(f);
-		else if (f->p < f->end)
-			flow_packet(f);
-		if (f->p >= f->end && f->tnt == TNT_EMPTY)
-			break;
-	}
+}
+
+enum err flow_finish(struct flow *f)
+{
 	flow_end_piece(f);
 	f->settled = f->event_count;
 	deliver(f);
 	f->stats.instructions += f->ordinal;
 	f->stats.bad_times = f->time.bad_times;
 	return f->err;
+}
+
+enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
+{
+	flow_begin(f, piece, sink);
+	while (f->err == ERR_NONE && (f->p < f->end || f->tnt != TNT_EMPTY)) {
+		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
+			walk_on(f);
+		else if (f->p < f->end)
+			flow_packet(f);
+		else
+			break;
+	}
+	return flow_finish(f);
 }

@@ -4,6 +4,7 @@ libdecode_a_SOURCES += \
   decode/dump_packets.c decode/dump_packets.h \
   decode/flow.c decode/flow_context.c decode/flow_packet.c decode/flow_resume.c \
   decode/flow_state.h \
+  decode/flow_libipt.c \
   decode/flow_time.c decode/flow_time.h \
   decode/graph.c \
   decode/insn.c decode/insn.h \

@@ -59,8 +59,7 @@ bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
 	return true;
 }
 
-/* A branch that consumes one bit. */
-static bool take_bit(struct flow *f, bool taken)
+bool flow_take_bit(struct flow *f, bool taken)
 {
 	node_id n = f->node, to;
 
@@ -89,7 +88,7 @@ static bool take_bit(struct flow *f, bool taken)
 static bool try_bits(struct flow *f, uint64_t bits, unsigned count, uint64_t ip)
 {
 	for (; count; count--, bits <<= 1)
-		if (!flow_step_to_branch(f) || !take_bit(f, bits >> 63))
+		if (!flow_step_to_branch(f) || !flow_take_bit(f, bits >> 63))
 			return false;
 	/* An empty stack leaves the CPU no choice but a TIP. */
 	return flow_step_to_branch(f) && f->hot[f->node].kind == NODE_RETURN &&

@@ -108,6 +108,9 @@ bool flow_take_tip(struct flow *f, uint64_t ip);
 /* Packet boundary: settles what an anchor makes known, hands out events. */
 void flow_anchor(struct flow *f);
 
+/* The frame of flow_decode(), for both engines. */
+void flow_begin(struct flow *f, const struct flow_piece *piece, struct flow_sink sink);
+enum err flow_finish(struct flow *f);
 /* Along direct branches to one that needs a packet. False when memory is short. */
 bool flow_step_to_branch(struct flow *f);
 static inline bool flow_has_code(const struct flow *f, node_id n)
@@ -131,6 +134,8 @@ void flow_end_piece(struct flow *f);
 uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p);
 
 /* flow_resume.c */
+/* A branch at f->node that consumes one bit. False: it consumes none, or not this one. */
+bool flow_take_bit(struct flow *f, bool taken);
 /* Ends the gap at ip, if there is code and nothing speaks against it. */
 bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how);
 /* Execution went on from a guessed resume point to f->node, whose branch is said to go to ip:

@@ -140,6 +140,11 @@ uint32_t graph_node_count(const struct graph *g)
 	return atomic_load(&g->count);
 }
 
+struct symbolizer *graph_symbolizer(const struct graph *g)
+{
+	return g->symbolizer;
+}
+
 void graph_lock(struct graph *g)
 {
 	pthread_mutex_lock(&g->lock);

@@ -116,6 +116,7 @@ struct graph_tables {
 struct graph_tables graph_tables(struct graph *g);
 uint32_t graph_node_count(const struct graph *g);
 
+struct symbolizer *graph_symbolizer(const struct graph *g);
 /* The lock under which code is discovered: hold it to ask the symbolizer while others decode. */
 void graph_lock(struct graph *g);
 void graph_unlock(struct graph *g);

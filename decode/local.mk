@@ -7,7 +7,7 @@ libdecode_a_SOURCES = \
   decode/sideband.h
 libdecode_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)
 
-DECODE_LIBS = libdecode.a $(PERFDATA_LIBS)
+DECODE_LIBS = libdecode.a $(PERFDATA_LIBS) $(IPT_LIBS)
 
 include decode/perfdata.mk
 include decode/flow.mk

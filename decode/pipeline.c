@@ -251,8 +251,8 @@ static enum err pipeline_stream_dump(struct pipeline *p)
 	case DUMP_PACKETS: err = dump_packets(&p->sideband, out, p->error); break;
 	default:
 		err = dump_edges(&p->sideband, p->symbolizer,
-				 out,
-				 &p->stats.flow, p->error);
+				 o->engine == ENGINE_LIBIPT ? DUMP_EDGES_LIBIPT : DUMP_EDGES_FAST,
+				 out, &p->stats.flow, p->error);
 	}
 	if (err == ERR_NONE && (fflush(out) != 0 || ferror(out)))
 		err = error_set(p->error, ERR_IO, "%s: cannot write", path);

@@ -10,7 +10,7 @@ libdecode_a_SOURCES += \
   decode/task.c decode/task.h \
   decode/trace_config.c decode/trace_config.h
 
-SIDEBAND_LIBS = libdecode.a $(PERFDATA_LIBS) $(SYMBOLIZE_LIBS)
+SIDEBAND_LIBS = libdecode.a $(PERFDATA_LIBS) $(IPT_LIBS) $(SYMBOLIZE_LIBS)
 
 SIDEBAND_STREAM = decode/tests/sideband_stream.c decode/tests/sideband_stream.h $(PERFDATA_BUILDER)
 check_PROGRAMS += decode/fuzz/sideband_fuzz
