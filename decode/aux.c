@@ -432,16 +432,21 @@ static bool aux_is_unfilled(const struct aux_chunk *chunk, uint64_t ring_bytes)
 	       (chunk->bytes >= NEVER_WRITTEN && is_zero(chunk->data, NEVER_WRITTEN));
 }
 
-/* The first known time in a copy; 0 = none. */
-static uint64_t aux_chunk_from(const struct aux_chunk *chunk, const struct aux_buffer *buffer,
-			       const struct clock *clock)
+/* What the ring still held when it was copied: from the first TSC in the new bytes on (without
+ * one nothing is certain), up to where tracing stopped for the copy. */
+static struct aux_interval aux_known(const struct aux_chunk *chunk, size_t skip, uint64_t stop_ns,
+				     const struct aux_buffer *buffer, const struct clock *clock)
 {
+	struct aux_interval known = {.until_ns = stop_ns};
 	uint64_t reference = chunk->reference ? chunk->reference : buffer->reference_tsc;
 	uint64_t tsc;
 
-	if (!clock->valid || !aux_first_tsc(chunk->data, chunk->bytes, reference, &tsc))
-		return 0;
-	return clock_ns(clock, tsc);
+	if (!clock->valid)
+		return known;
+	known.from_ns = stop_ns;
+	if (aux_first_tsc(chunk->data + skip, chunk->bytes - skip, reference, &tsc))
+		known.from_ns = clock_ns(clock, tsc);
+	return known;
 }
 
 /* How a copy continues the one before it. */
@@ -477,6 +482,7 @@ static bool aux_build_snapshots(struct aux_notes notes, const struct aux_chunk *
 				struct aux_buffer *buffer)
 {
 	const struct aux_chunk *before = NULL;
+	uint64_t before_ns = TIME_NONE;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct aux_chunk *chunk = &chunks[i];
@@ -498,17 +504,25 @@ static bool aux_build_snapshots(struct aux_notes notes, const struct aux_chunk *
 		if (!aux_push_extent(buffer, off, chunk->data + link.repeated,
 				     chunk->bytes - link.repeated))
 			return false;
-		if (!link.repeated && !link.is_next) {
-			struct aux_interval known = {.stream_off = off};
+		uint64_t stop_ns = aux_stop_time(notes, read_ns);
+		/* perf stops tracing while it copies, an AUX sample stops the task */
+		bool is_joined = link.repeated && (chunk->time_ns != TIME_NONE || !clock->valid);
+		if (!is_joined) {
+			struct aux_interval known =
+				aux_known(chunk, link.repeated, stop_ns, buffer, clock);
 
-			if (before || !aux_is_unfilled(chunk, ring))
-				known.from_ns = aux_chunk_from(chunk, buffer, clock);
+			if (!before && aux_is_unfilled(chunk, ring))
+				known.from_ns = 0;
+			else if ((link.repeated || link.is_next) && before_ns != TIME_NONE)
+				known.from_ns = before_ns;
+			known.stream_off = off;
 			if (!vec_push(&buffer->known, known))
 				return false;
 		}
 		vec_last(&buffer->known)->stream_end = aux_stream_end(buffer);
-		vec_last(&buffer->known)->until_ns = aux_stop_time(notes, read_ns);
+		vec_last(&buffer->known)->until_ns = stop_ns;
 		before = chunk;
+		before_ns = read_ns;
 	}
 	return true;
 }

@@ -144,7 +144,8 @@ struct aux_cut {
 	uint8_t cause;       /* enum loss; LOSS_NONE = a new snapshot begins */
 };
 
-/* What a ring still held. Outside these intervals the CPU or thread ran unseen. */
+/* What a ring still held. Outside these intervals the CPU or thread ran unseen; also between
+ * snapshots whose bytes join, as perf stops tracing while it copies a ring. */
 struct aux_interval {
 	uint64_t stream_off, stream_end; /* half-open */
 	uint64_t from_ns;  /* of its first known time; 0 = nothing was overwritten before it */

@@ -109,10 +109,10 @@ task_id sideband_task_of_tid(const struct sideband *s, int32_t tid, uint64_t tim
 
 static bool is_in_ring(const struct aux_buffer *b, uint64_t from_ns, uint64_t until_ns)
 {
-	for (size_t i = 0; i < b->known.count; i++)
-		if (b->known.items[i].from_ns <= from_ns && until_ns <= b->known.items[i].until_ns)
-			return true;
-	return false;
+	for (size_t i = 0; i < b->known.count && from_ns < until_ns; i++)
+		if (b->known.items[i].from_ns <= from_ns && b->known.items[i].until_ns > from_ns)
+			from_ns = b->known.items[i].until_ns;
+	return from_ns >= until_ns;
 }
 
 /* Is the CPU's ring (with cpu -1 all CPUs' rings) known from from_ns to until_ns? A CPU without

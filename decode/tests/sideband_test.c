@@ -281,14 +281,16 @@ static enum loss unseen(uint32_t task, uint64_t from_ns, uint64_t until_ns)
 	return sideband_unseen(&s, (task_id){task}, from_ns, until_ns);
 }
 
-/* Rings of two CPUs that hold [100, 200) and [150, 200); the thread moves between them. */
+/* Rings of two CPUs that hold [100, 200) and [150, 200), in two snapshots; the thread moves between them. */
 Test(sideband, unseen_stays)
 {
 	for (int32_t cpu = 0; cpu < 2; cpu++) {
-		struct aux_interval known = {.from_ns = cpu ? 150 : 100, .until_ns = 200};
+		struct aux_interval known = {.from_ns = cpu ? 150 : 100, .until_ns = 165};
+		struct aux_interval next = {.from_ns = 165, .until_ns = 200};
 
 		cr_assert(vec_push(&s.buffers, ((struct aux_buffer){.cpu = cpu})));
 		cr_assert(vec_push(&s.buffers.items[cpu].known, known));
+		cr_assert(vec_push(&s.buffers.items[cpu].known, next));
 	}
 	static const struct task_switch switches[] = {
 		{.time_ns = 100, .task = {3}, .cpu = 0, .in = true},
