@@ -17,7 +17,8 @@ struct bytes {
 
 static inline struct bytes bytes_of(const void *p, size_t length)
 {
-	return (struct bytes){.p = p, .end = (const uint8_t *)p + length};
+	/* NULL + 0 is undefined in C, and an empty window often is NULL. */
+	return (struct bytes){.p = p, .end = length ? (const uint8_t *)p + length : p};
 }
 
 static inline size_t bytes_left(const struct bytes *b)
@@ -34,7 +35,8 @@ static inline const uint8_t *bytes_take(struct bytes *b, size_t n)
 		return NULL;
 	}
 	const uint8_t *p = b->p;
-	b->p += n;
+	if (n)
+		b->p += n;
 	return p;
 }
 
