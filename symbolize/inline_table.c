@@ -20,6 +20,7 @@
 
 #define INLINE_MAX_NESTING 512 /* of DIEs; deeper ones are left out */
 #define INLINE_MAX_NODES   (1u << 30)
+#define INLINE_MAX_RANGES  (1u << 28) /* read in all: many DIEs may share one long list */
 
 struct unit_range {
 	uint64_t start, end;
@@ -57,16 +58,29 @@ struct inline_table {
 	VEC(uint32_t) rangeless; /* units that do not say which code is theirs */
 	VEC(struct inline_node) nodes;
 	VEC(struct inline_span) spans; /* scratch of the unit being read */
+	uint32_t ranges_read;
 };
+
+/* Cuts a range to the code that is there; false if none is: functions the linker dropped stay
+ * in DWARF at address 0 or -1. */
+static bool table_clip(const struct inline_table *t, uint64_t start, uint64_t *end)
+{
+	struct bytes code = object_code(t->code, start);
+
+	if (!bytes_left(&code) || *end <= start)
+		return false;
+	if (*end - start > bytes_left(&code))
+		*end = start + bytes_left(&code);
+	return true;
+}
 
 static bool table_add_range(struct inline_table *t, uint32_t unit, uint64_t start, uint64_t end)
 {
-	struct unit_range r = {.start = start, .end = end, .unit = unit};
-	struct bytes code = object_code(t->code, start);
+	struct unit_range r = {.start = start, .unit = unit};
 
-	/* Functions the linker dropped stay in DWARF at address 0 or -1. */
-	if (!bytes_left(&code) || end <= start)
+	if (!table_clip(t, start, &end))
 		return true;
+	r.end = end;
 	return vec_push(&t->ranges, r);
 }
 
@@ -235,11 +249,13 @@ static uint32_t table_add_node(struct inline_table *t, struct debug_unit *u, uin
 	if (index >= INLINE_MAX_NODES || !vec_push(&t->nodes, node))
 		return 0;
 	die_ranges_begin(&ranges, u, &call->code);
-	while (die_ranges_next(&ranges, &start, &end)) {
+	while (t->ranges_read < INLINE_MAX_RANGES && die_ranges_next(&ranges, &start, &end)) {
+		t->ranges_read++;
+		if (!table_clip(t, start, &end))
+			continue;
 		struct inline_span span = {
 			.start = start, .end = end, .depth = node.depth, .node = index};
-
-		if (end > start && !vec_push(&t->spans, span))
+		if (!vec_push(&t->spans, span))
 			return 0;
 	}
 	return index;

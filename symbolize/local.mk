@@ -28,9 +28,11 @@ libsymbolize_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) $(LZMA_CFLA
 SYMBOLIZE_LIBS = libsymbolize.a $(COMMON_LIBS) $(IBERTY_LIBS) $(ZLIB_LIBS) $(LZMA_LIBS) \
   $(DEFLATE_LIBS) $(ZSTD_LIBS)
 
+TINY_ELF = symbolize/tests/tiny_elf.c symbolize/tests/tiny_elf.h
+
 if HAVE_CRITERION
 check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \
-  symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/search_test \
+  symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/object_test symbolize/tests/search_test \
   symbolize/tests/symbolize_test symbolize/tests/symtab_test
 symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
 symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
@@ -44,6 +46,9 @@ symbolize_tests_generated_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_jit_test_SOURCES = symbolize/tests/jit_test.c
 symbolize_tests_jit_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_jit_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_object_test_SOURCES = symbolize/tests/object_test.c $(TINY_ELF)
+symbolize_tests_object_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_object_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_search_test_SOURCES = symbolize/tests/search_test.c
 symbolize_tests_search_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_search_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
@@ -54,6 +59,12 @@ symbolize_tests_symtab_test_SOURCES = symbolize/tests/symtab_test.c
 symbolize_tests_symtab_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_symtab_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 endif
+
+check_PROGRAMS += symbolize/fuzz/generated_fuzz symbolize/fuzz/object_fuzz
+symbolize_fuzz_generated_fuzz_SOURCES = symbolize/fuzz/generated_fuzz.c $(FUZZ_DRIVER)
+symbolize_fuzz_generated_fuzz_LDADD = $(SYMBOLIZE_LIBS)
+symbolize_fuzz_object_fuzz_SOURCES = symbolize/fuzz/object_fuzz.c $(FUZZ_DRIVER) $(TINY_ELF)
+symbolize_fuzz_object_fuzz_LDADD = $(SYMBOLIZE_LIBS)
 
 noinst_PROGRAMS += symbolize/frames
 symbolize_frames_SOURCES = symbolize/frames.c
