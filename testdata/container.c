@@ -197,7 +197,9 @@ static void put_auxtrace_info(struct container *c)
 	add64(r, SIM_CTC_DENOMINATOR);
 	add64(r, CONFIG_CYC);
 	add64(r, SIM_MAX_NON_TURBO_RATIO);
-	add64(r, 0); /* no filter */
+	add64(r, config->filter ? (strlen(config->filter) + 8) & ~(size_t)7 : 0);
+	if (config->filter)
+		add_string(r, config->filter);
 	add64(r, 0); /* no event trace */
 	put(c, r);
 }

@@ -27,6 +27,7 @@ struct container_config {
 	bool timeless; /* no TIME in the samples */
 	bool snapshot;
 	bool attached; /* perf record -p: no enable_on_exec */
+	bool kernel;   /* traced, too: intel_pt// instead of intel_pt//u */
 	bool compressed;
 	bool callchains; /* a cpu-clock event with call chains */
 	bool mmap_build_ids, header_build_ids;
@@ -34,6 +35,7 @@ struct container_config {
 	bool mtc, tsc, cyc;
 	uint32_t mtc_shift, psb_shift; /* psb period 2^(11 + n) bytes */
 	enum container_switches switches;
+	const char *filter;  /* as in AUXTRACE_INFO, or NULL */
 	const char *command; /* the traced program, for the command line feature */
 	const char *symfs;   /* where build ids are read from; NULL: the recorded paths */
 };

@@ -65,7 +65,7 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 		return attr;
 	}
 	attr.inherit = config->per_cpu;
-	attr.exclude_kernel = attr.exclude_hv = 1;
+	attr.exclude_kernel = attr.exclude_hv = !config->kernel;
 	attr.enable_on_exec = !config->attached;
 	attr.disabled = attr.enable_on_exec || event == EVENT_PT;
 	if (event == EVENT_PT) {
@@ -91,10 +91,10 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 	return attr;
 }
 
-static const char *event_name(enum container_event event)
+static const char *event_name(const struct container *c, enum container_event event)
 {
 	switch (event) {
-	case EVENT_PT: return "intel_pt//u";
+	case EVENT_PT: return c->config.kernel ? "intel_pt//" : "intel_pt//u";
 	case EVENT_SWITCH: return "dummy:HG";
 	case EVENT_SCHED: return "sched:sched_switch";
 	case EVENT_CLOCK: return "cpu-clock:u";
@@ -136,7 +136,7 @@ static bool write_event_desc(FILE *f, const struct container *c)
 
 	for (unsigned e = 0; ok && e < c->event_count; e++) {
 		ok = write_attr(f, c, c->events[e]) && write32(f, c->config.rings) &&
-		     write_string(f, event_name(c->events[e]));
+		     write_string(f, event_name(c, c->events[e]));
 		for (uint32_t i = 0; ok && i < c->config.rings; i++)
 			ok = write64(f, container_id(c, c->events[e], i));
 	}

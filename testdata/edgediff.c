@@ -17,9 +17,43 @@
 #include "common/map64.h"
 #include "common/vec.h"
 
-enum edge_kind { CALL, RET, JMP, JCC, SYSCALL, BEGIN, END, NO_EDGE };
+enum edge_kind {
+	CALL,
+	RET,
+	JMP,
+	JCC,
+	SYSCALL,
+	BEGIN,
+	END,
+	SYSRET,
+	INT,
+	IRET,
+	HW_INT,
+	TX_ABORT,
+	NO_EDGE
+};
 
-static const char *const kind_names[] = {"call", "return", "jmp", "jcc", "syscall", "begin", "end"};
+/* As the truth names them, and as perf does. */
+static const struct {
+	const char *truth, *flags;
+	enum edge_kind kind;
+} kinds[] = {
+	{"call", "call", CALL},
+	{"icall", NULL, CALL},
+	{"ret", "return", RET},
+	{"jmp", "jmp", JMP},
+	{"ijmp", NULL, JMP},
+	{"jcc", "jcc", JCC},
+	{"syscall", "syscall", SYSCALL},
+	{"begin", "tr strt", BEGIN},
+	{"end", "tr end", END},
+	{"sysret", "sysret", SYSRET},
+	{"int", "int", INT},
+	{"iret", "iret", IRET},
+	{"hwint", "hw int", HW_INT},
+	{"txabort", "tx abrt", TX_ABORT},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct edge {
 	uint64_t from, to;
@@ -78,15 +112,8 @@ static struct thread *thread_of(int tid)
 
 static enum edge_kind truth_kind(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum edge_kind kind;
-	} kinds[] = {{"call", CALL},       {"icall", CALL},  {"ret", RET},
-		     {"jmp", JMP},         {"ijmp", JMP},    {"jcc", JCC},
-		     {"syscall", SYSCALL}, {"begin", BEGIN}, {"end", END}};
-
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (strcmp(name, kinds[i].name) == 0)
+	for (size_t i = 0; i < KINDS; i++)
+		if (strcmp(name, kinds[i].truth) == 0)
 			return kinds[i].kind;
 	return NO_EDGE;
 }
@@ -182,21 +209,28 @@ static void truth_line(const char *line)
 		must(vec_push(&t->truth, edge));
 }
 
-static enum edge_kind flags_kind(const char *flags)
+/* "tr end  syscall" is a syscall, any other "tr end" an end; "(x)" means a transaction. */
+static enum edge_kind flags_kind(char *flags)
 {
-	if (strstr(flags, "tr strt"))
-		return BEGIN;
-	if (strstr(flags, "tr end"))
+	flags[strcspn(flags, "(")] = '\0';
+	flags += strspn(flags, " ");
+	size_t length = strlen(flags);
+	while (length > 0 && flags[length - 1] == ' ')
+		flags[--length] = '\0';
+	if (strncmp(flags, "tr end", 6) == 0)
 		return strstr(flags, "syscall") ? SYSCALL : END;
-	if (strstr(flags, "syscall"))
-		return SYSCALL;
-	if (strstr(flags, "call"))
-		return CALL;
-	if (strstr(flags, "return"))
-		return RET;
-	if (strstr(flags, "jcc"))
-		return JCC;
-	return strstr(flags, "jmp") ? JMP : NO_EDGE;
+	for (size_t i = 0; i < KINDS; i++)
+		if (kinds[i].flags && strcmp(flags, kinds[i].flags) == 0)
+			return kinds[i].kind;
+	return NO_EDGE;
+}
+
+static const char *kind_name(uint8_t kind)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (kinds[i].kind == kind)
+			return kinds[i].truth;
+	return "?";
 }
 
 static void seen_line(char *line)
@@ -236,7 +270,7 @@ static void show(const char *whose, const struct thread *t, const struct edge *e
 {
 	printf("%d: %s #%zu of %zu:", t->tid, whose, at, count);
 	if (at < count)
-		printf(" %s %" PRIx64 " => %" PRIx64, kind_names[e[at].kind], e[at].from, e[at].to);
+		printf(" %s %" PRIx64 " => %" PRIx64, kind_name(e[at].kind), e[at].from, e[at].to);
 	putchar('\n');
 }
 

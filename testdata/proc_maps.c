@@ -70,16 +70,20 @@ static enum err make_parents(char *path, struct error *e)
 static enum err file_copy(const char *from, char *to, struct error *e)
 {
 	char buffer[1 << 16];
+	struct stat source, copy;
 	ssize_t n;
 
-	if (access(to, F_OK) == 0)
+	if (stat(from, &source) < 0)
+		return ERR_NONE; /* deleted since: the decoder will miss it, too */
+	if (stat(to, &copy) == 0 && copy.st_mtime >= source.st_mtime)
 		return ERR_NONE;
+	unlink(to);
 	enum err failed = make_parents(to, e);
 	if (failed)
 		return failed;
 	int in = open(from, O_RDONLY | O_CLOEXEC);
 	if (in < 0)
-		return ERR_NONE; /* deleted since: the decoder will miss it, too */
+		return ERR_NONE;
 	int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 	bool ok = out >= 0;
 	while (ok && (n = read(in, buffer, sizeof buffer)) > 0)

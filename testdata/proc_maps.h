@@ -11,7 +11,7 @@
  * pushed to r->maps. */
 MUST_CHECK enum err proc_maps_read(pid_t pid, uint64_t only, struct recording *r, struct error *e);
 
-/* Copies each mapped file to DIR/its path unless it is there already. */
+/* Copies each mapped file to DIR/its path unless a copy of the same age is there. */
 MUST_CHECK enum err proc_maps_copy_files(const struct recording *r, const char *dir,
 					 struct error *e);
 /* Writes length bytes of pid's memory to a file. */
