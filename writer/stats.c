@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "writer/call_order.h"
 #include "writer/names.h"
 
 enum { MODULES_SHOWN = 5 };
@@ -56,19 +57,56 @@ static int unresolved_compare(const void *a, const void *b)
 	return x->module.v < y->module.v ? -1 : x->module.v > y->module.v;
 }
 
-static bool totals_add_missing(struct totals *totals, const struct bracket *bracket,
-			       const struct call *call)
+static struct unresolved *totals_unresolved(struct totals *totals, module_id module)
 {
-	size_t i = 0;
+	for (size_t i = 0; i < totals->unresolved.count; i++)
+		if (totals->unresolved.items[i].module.v == module.v)
+			return &totals->unresolved.items[i];
+	if (!vec_push(&totals->unresolved, (struct unresolved){.module = module}))
+		return NULL;
+	return vec_last(&totals->unresolved);
+}
 
-	while (i < totals->unresolved.count &&
-	       totals->unresolved.items[i].module.v != bracket->module.v)
-		i++;
-	if (i == totals->unresolved.count &&
-	    !vec_push(&totals->unresolved, (struct unresolved){.module = bracket->module}))
-		return false;
-	totals->unresolved.items[i].gaps++;
-	totals->unresolved.items[i].lost_ns += call->end_ns - call->start_ns;
+/* The bracket of missing code that this call is; NULL = it is something else. */
+static const struct bracket *missing_code(const struct trace *trace, const struct thread *t,
+					  uint32_t index)
+{
+	const struct call *call = &t->calls.items[index];
+
+	if (call->kind != CALL_BRACKET || call->flags & CALL_HIDDEN ||
+	    call->what >= trace->brackets.count ||
+	    trace->brackets.items[call->what].kind != BRACKET_MISSING_CODE)
+		return NULL;
+	return &trace->brackets.items[call->what];
+}
+
+/* Missing code calls code that is there, and other missing code: what is below a bracket is
+ * no time of its own. */
+static bool totals_add_missing(struct totals *totals, const struct trace *trace,
+			       const struct thread *t)
+{
+	for (uint32_t i = 0; i < t->calls.count; i++) {
+		const struct call *call = &t->calls.items[i];
+		const struct bracket *self = missing_code(trace, t, i), *around = NULL;
+		uint32_t parent =
+			call->parent == CALL_NONE ? CALL_NONE : call_drawn(t, call->parent);
+
+		if (parent != CALL_NONE && !(call->flags & CALL_HIDDEN))
+			around = missing_code(trace, t, parent);
+		for (int outer = 0; outer < 2; outer++) {
+			const struct bracket *bracket = outer ? around : self;
+			struct unresolved *u =
+				bracket ? totals_unresolved(totals, bracket->module) : NULL;
+
+			if (!bracket)
+				continue;
+			if (!u)
+				return false;
+			u->gaps += !outer;
+			u->lost_ns += outer ? call->start_ns - call->end_ns
+					    : call->end_ns - call->start_ns;
+		}
+	}
 	return true;
 }
 
@@ -79,21 +117,13 @@ static bool totals_find_missing(struct totals *totals, const struct trace *trace
 
 	for (size_t i = 0; i < trace->brackets.count && !any; i++)
 		any = trace->brackets.items[i].kind == BRACKET_MISSING_CODE;
-	for (size_t i = 0; any && i < trace->threads.count; i++) {
-		const struct thread *t = &trace->threads.items[i];
-
-		for (size_t k = 0; k < t->calls.count; k++) {
-			const struct call *call = &t->calls.items[k];
-
-			if (call->kind != CALL_BRACKET || call->flags & CALL_HIDDEN ||
-			    call->what >= trace->brackets.count)
-				continue;
-			const struct bracket *bracket = &trace->brackets.items[call->what];
-			if (bracket->kind == BRACKET_MISSING_CODE &&
-			    !totals_add_missing(totals, bracket, call))
-				return false;
-		}
-	}
+	for (size_t i = 0; any && i < trace->threads.count; i++)
+		if (!totals_add_missing(totals, trace, &trace->threads.items[i]))
+			return false;
+	/* Children that stick out of their parent could take more than there was. */
+	for (size_t i = 0; i < totals->unresolved.count; i++)
+		if (totals->unresolved.items[i].lost_ns > INT64_MAX)
+			totals->unresolved.items[i].lost_ns = 0;
 	if (totals->unresolved.count)
 		qsort(totals->unresolved.items, totals->unresolved.count,
 		      sizeof *totals->unresolved.items, unresolved_compare);
@@ -380,6 +410,14 @@ static void summary_time(struct buffer *text, uint64_t ns)
 	buffer_printf(text, "%" PRIu64 " ns", ns);
 }
 
+/* " (0.04 %)", " (3.2 %)", " (47 %)" */
+static void summary_percent(struct buffer *text, uint64_t part, uint64_t whole)
+{
+	double share = percent(part, whole);
+
+	buffer_printf(text, " (%.*f %%)", share >= 10 ? 0 : share >= 1 ? 1 : 2, share);
+}
+
 static void summary_size(struct buffer *text, uint64_t bytes)
 {
 	static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
@@ -401,8 +439,7 @@ static void summary_losses(const struct totals *totals, struct buffer *text)
 		return;
 	buffer_text(text, "lost ");
 	summary_time(text, totals->lost_ns);
-	buffer_printf(text, " (%.2g %%)",
-		      percent(totals->lost_ns, totals->traced_ns + totals->lost_ns));
+	summary_percent(text, totals->lost_ns, totals->traced_ns + totals->lost_ns);
 	for (int i = 1; i < LOSS_COUNT; i++) {
 		if (totals->losses[i] == 0)
 			continue;
@@ -448,8 +485,7 @@ static void summary_unresolved(const struct totals *totals, const struct trace_n
 		buffer_printf(text, "missing code in %s: %" PRIu64 " time%s, ",
 			      unresolved_name(names, u->module), u->gaps, plural(u->gaps));
 		summary_time(text, u->lost_ns);
-		buffer_printf(text, " (%.2g %%)",
-			      percent(u->lost_ns, totals->traced_ns + totals->lost_ns));
+		summary_percent(text, u->lost_ns, totals->traced_ns + totals->lost_ns);
 		if (advice[0])
 			buffer_printf(text, "; %s", advice);
 		buffer_text(text, "\n");
@@ -467,12 +503,16 @@ static void summary_output(const struct run_stats *run, struct buffer *text)
 			      " call%s deeper than the viewer's %d levels %s not drawn\n",
 			      run->fxt.too_deep, plural(run->fxt.too_deep), FXT_DEPTH_MAX,
 			      run->fxt.too_deep == 1 ? "is" : "are");
-	if (!run->output)
+	/* A dump to standard output needs no word about it. */
+	if (!run->output || (run->fxt.bytes == 0 && strcmp(run->output, "-") == 0))
 		return;
-	buffer_printf(text, "wrote %s: %" PRIu64 " slice%s, ", run->output, run->fxt.slices,
-		      plural(run->fxt.slices));
+	buffer_printf(text, "wrote %s: ",
+		      strcmp(run->output, "-") == 0 ? "standard output" : run->output);
+	if (run->fxt.bytes)
+		buffer_printf(text, "%" PRIu64 " slice%s, ", run->fxt.slices,
+			      plural(run->fxt.slices));
 	summary_size(text, run->output_bytes);
-	buffer_text(text, "; open it in https://ui.perfetto.dev\n");
+	buffer_text(text, run->fxt.bytes ? "; open it in https://ui.perfetto.dev\n" : "\n");
 }
 
 enum err stats_summary(const struct run_stats *run, const struct trace *trace,

@@ -170,7 +170,7 @@ static struct run_stats run_of(void)
 		.flow = {.bytes = 777, .packets = 99},
 		.output = "trace.fxt.gz",
 		.output_bytes = 1234567,
-		.fxt = {.slices = 7, .too_deep = 1},
+		.fxt = {.slices = 7, .too_deep = 1, .bytes = 300},
 	};
 }
 
@@ -237,12 +237,44 @@ Test(text, the_summary_says_what_was_lost_and_what_helps)
 	cr_assert_str_eq(
 		(char *)text.data,
 		"2 threads, 5 calls in 1.9 us of traced time\n"
-		"lost 100 ns (5 %): 2 overflow\n"
+		"lost 100 ns (5.0 %): 2 overflow\n"
 		"2 gaps: 1 joined (1 by return addresses), 1 not joined; 1 ambiguous\n"
-		"missing code in libfoo.so: 1 time, 100 ns (5 %); put it under --symfs\n"
+		"missing code in libfoo.so: 1 time, 100 ns (5.0 %); put it under --symfs\n"
 		"1 call deeper than the viewer's 511 levels is not drawn\n"
 		"wrote trace.fxt.gz: 7 slices, 1.23 MB; open it in https://ui.perfetto.dev\n");
 	cr_assert_float_eq(stats_loss_percent(&f.trace), 5.0, 1e-9);
+	buffer_done(&text);
+	fake_done(&f);
+}
+
+/* 100 ns of missing code of which 60 ran in a call-back and 10 more in other missing code. */
+Test(text, missing_code_does_not_count_what_it_calls)
+{
+	struct fake f;
+	struct buffer text = {0};
+	struct run_stats dump = {.output = "-"};
+
+	fake_init(&f);
+	module_id app = fake_module("app"), lib = fake_module("libfoo.so"),
+		  other = fake_module("libbar.so");
+	node_id a = fake_function("a", app, 0x10);
+	struct thread *t = fake_thread(&f, fake_task(&f, 1, 1, "t"));
+	uint32_t missing =
+		fake_bracket(&f, t, CALL_NONE,
+			     (struct bracket){.kind = BRACKET_MISSING_CODE, .module = lib}, 0, 100);
+	uint32_t back = fake_call(t, missing, a, 10, 70, 0);
+	fake_bracket(&f, t, back, (struct bracket){.kind = BRACKET_MISSING_CODE, .module = lib}, 20,
+		     25);
+	fake_bracket(&f, t, missing,
+		     (struct bracket){.kind = BRACKET_MISSING_CODE, .module = other}, 80, 90);
+	fake_segment(t, 0, 100);
+	t->traced_ns = 100;
+	cr_assert_eq(stats_summary(&dump, &f.trace, &f.names, &text), ERR_NONE);
+	cr_assert(buffer_reserve(&text, 1));
+	text.data[text.bytes] = '\0';
+	cr_assert_str_eq((char *)text.data, "1 thread, 0 calls in 100 ns of traced time\n"
+					    "missing code in libfoo.so: 2 times, 35 ns (35 %)\n"
+					    "missing code in libbar.so: 1 time, 10 ns (10 %)\n");
 	buffer_done(&text);
 	fake_done(&f);
 }
