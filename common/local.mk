@@ -18,6 +18,15 @@ COMMON_LIBS = libcommon.a $(XXHASH_LIBS) $(JANSSON_LIBS) $(ZSTD_LIBS)
 # Runs a fuzz target on seeds and mutations of them.
 FUZZ_DRIVER = common/fuzz/driver.c common/fuzz/driver.h
 
+check_PROGRAMS += common/fuzz/build_id_fuzz common/fuzz/bundle_fuzz common/fuzz/tar_zst_fuzz
+common_fuzz_build_id_fuzz_SOURCES = common/fuzz/build_id_fuzz.c $(FUZZ_DRIVER)
+common_fuzz_build_id_fuzz_LDADD = $(COMMON_LIBS)
+common_fuzz_bundle_fuzz_SOURCES = common/fuzz/bundle_fuzz.c $(FUZZ_DRIVER)
+common_fuzz_bundle_fuzz_LDADD = $(COMMON_LIBS)
+common_fuzz_tar_zst_fuzz_SOURCES = common/fuzz/tar_zst_fuzz.c $(FUZZ_DRIVER)
+common_fuzz_tar_zst_fuzz_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
+common_fuzz_tar_zst_fuzz_LDADD = $(COMMON_LIBS)
+
 if HAVE_CRITERION
 check_PROGRAMS += common/tests/arena_test common/tests/build_id_test common/tests/bundle_test \
   common/tests/bytes_test common/tests/intern_test common/tests/tar_zst_test \
