@@ -37,6 +37,10 @@ capture_tests_traced_LDADD = libpt-capture.a
 capture_tests_fake_perf_SOURCES = capture/tests/fake_perf.c
 capture_tests_fake_perf_LDADD = $(COMMON_LIBS)
 
+check_PROGRAMS += capture/fuzz/perf_file_fuzz
+capture_fuzz_perf_file_fuzz_SOURCES = capture/fuzz/perf_file_fuzz.c $(FUZZ_DRIVER)
+capture_fuzz_perf_file_fuzz_LDADD = $(CAPTURE_LIBS)
+
 if HAVE_CRITERION
 check_PROGRAMS += capture/tests/options_test capture/tests/capabilities_test \
   capture/tests/perf_argv_test capture/tests/check_test capture/tests/perf_file_test \
@@ -67,6 +71,6 @@ capture_tests_trigger_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_trigger_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 endif
 
-check_SCRIPTS += capture/tests/pt_capture.test
-EXTRA_DIST += capture/tests/pt_capture.test
+check_SCRIPTS += capture/tests/pt_capture.test capture/tests/bundle_decode.test
+EXTRA_DIST += capture/tests/pt_capture.test capture/tests/bundle_decode.test
 dist_man_MANS += docs/pt-capture.1

@@ -221,6 +221,14 @@ static int record(struct capture *c, struct session *s, const char *program)
 	for (size_t i = 0; i < c->perf.note_count; i++)
 		log_warn("%s", c->perf.notes[i]);
 	err = session_record(s, &c->perf, &error);
+	if (err != ERR_NONE && pause && !s->ready && !s->interrupted) {
+		log_warn("perf cannot pause the trace at the trigger: what was recorded before it "
+			 "may be shorter");
+		unlink(c->log_path);
+		err = build_perf_argv(c, s, false, &error);
+		if (err == ERR_NONE)
+			err = session_record(s, &c->perf, &error);
+	}
 	if (s->program_failed) {
 		output_discard(&c->output);
 		return report(&error, err, s->program_code);

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -372,11 +373,17 @@ static void tend_triggers(struct loop *l)
 
 static void watch_progress(struct loop *l)
 {
+	char inner[PATH_MAX];
 	struct stat st;
 
 	if (l->phase != FINISHING || l->killed)
 		return;
-	if (stat(l->s->data_path, &st) == 0 && st.st_size != l->data_bytes) {
+	bool found = stat(l->s->data_path, &st) == 0;
+	if (found && S_ISDIR(st.st_mode)) { /* perf record --kcore */
+		snprintf(inner, sizeof inner, "%.*s/data", PATH_MAX - 8, l->s->data_path);
+		found = stat(inner, &st) == 0;
+	}
+	if (found && st.st_size != l->data_bytes) {
 		l->data_bytes = st.st_size;
 		l->progress_at = l->now;
 	}
@@ -496,6 +503,7 @@ enum err session_record(struct session *s, const struct perf_argv *perf, struct 
 
 	if (log_fd < 0)
 		return error_set(error, ERR_IO, "%s: %s", s->log_path, strerror(errno));
+	recorder_done(&s->recorder); /* of an attempt before */
 	enum err err = recorder_start(perf, log_fd, s->tracee.pidfd, &s->recorder, error);
 	close(log_fd);
 	if (err != ERR_NONE)

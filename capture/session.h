@@ -54,7 +54,8 @@ MUST_CHECK enum err session_hold_program(struct session *session, const char *pa
  * happens while recording, as the program's files get mapped. */
 MUST_CHECK enum err session_resolve_triggers(struct session *session, pid_t pid,
 					     struct error *error);
-/* Records until perf has ended. ERR_NONE: perf ended well. */
+/* Records until perf has ended. ERR_NONE: perf ended well. When it fails before session.ready,
+ * it may be tried again. */
 MUST_CHECK enum err session_record(struct session *session, const struct perf_argv *perf,
 				   struct error *error);
 /* run: waits for the end of the program; its exit code. Signals are passed on to it. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 int symbol_test_target(int x);
-__attribute__((noipa)) int symbol_test_target(int x)
+__attribute__((noinline)) int symbol_test_target(int x)
 {
 	return x + 1; /* the line after the one of TARGET_LINE */
 }

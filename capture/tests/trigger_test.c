@@ -20,8 +20,9 @@ enum { DEBUG_REGISTERS = 4, PATIENCE_MS = 5000 };
 static pid_t child;
 
 uint64_t watched_function(uint64_t a, uint64_t b);
-__attribute__((noipa)) uint64_t watched_function(uint64_t a, uint64_t b)
+__attribute__((noinline)) uint64_t watched_function(uint64_t a, uint64_t b)
 {
+	__asm__ volatile("" : "+r"(a), "+r"(b)); /* really called, with its arguments */
 	return a * b;
 }
 
