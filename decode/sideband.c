@@ -34,6 +34,8 @@ struct reader {
 	uint32_t other_kind; /* of an AUXTRACE_INFO that is not Intel PT's; 0 = none */
 	bool has_conversion;
 	struct record_time_conv conversion;
+	struct record_id_index ids; /* the first one, of file ids_file; count 0 = none */
+	uint32_t ids_file;
 };
 
 static bool reader_keep(struct reader *r, const struct record *record)
@@ -80,6 +82,7 @@ static bool reader_take(struct reader *r, const struct record *record)
 	struct record_auxtrace_info info;
 	struct record_auxtrace auxtrace;
 	struct record_build_id build_id;
+	struct record_id_index ids;
 	struct record_time_conv conversion;
 
 	switch (record->type) {
@@ -91,6 +94,12 @@ static bool reader_take(struct reader *r, const struct record *record)
 		if (!r->has_conversion && record_time_conv(record, &conversion)) {
 			r->conversion = conversion;
 			r->has_conversion = true;
+		}
+		return true;
+	case RECORD_ID_INDEX:
+		if (r->ids.count == 0 && record_id_index(record, &ids)) {
+			r->ids = ids;
+			r->ids_file = record->file;
 		}
 		return true;
 	case RECORD_AUXTRACE:
@@ -151,6 +160,23 @@ static enum err reader_replay(struct reader *r)
 	return err;
 }
 
+/* Is the PT event opened for threads? System-wide it has tid -1 on every CPU. */
+static bool reader_is_per_task(const struct reader *r)
+{
+	const struct replay *replay = &r->replay;
+
+	for (uint64_t i = 0; i < r->ids.count; i++) {
+		const uint8_t *entry = r->ids.entries + 32 * i;
+		int32_t at = perfdata_event_of_id(replay->file, r->ids_file, load_le(entry, 8));
+
+		if (at >= 0 &&
+		    trace_config_is_pt(replay->file, replay->has_info ? &replay->info : NULL,
+				       &replay->file->events.items[at]))
+			return load_le(entry + 24, 8) != UINT64_MAX;
+	}
+	return false;
+}
+
 static const char *trace_kind_name(uint32_t kind)
 {
 	static const char *const names[] = {"an unknown",      "an Intel PT", "an Intel BTS",
@@ -174,6 +200,7 @@ static enum err reader_run(struct reader *r, struct error *error)
 	if (!err)
 		err = trace_config_read(file, replay->has_info ? &replay->info : NULL,
 					r->has_conversion ? &r->conversion : NULL, replay->s);
+	replay->switches.is_per_task = reader_is_per_task(r);
 	if (!err)
 		err = replay_start(replay);
 	if (!err)

@@ -26,7 +26,6 @@ struct cpu_state {
 	bool is_arriving; /* running was named as next; its IN has not come yet */
 	uint64_t seen_ns; /* the last record of this CPU */
 	bool seen_aux;    /* it was an AUX record */
-	bool is_per_task; /* AUX records end the stays: only chosen tasks are traced */
 };
 
 struct switch_run {
@@ -34,6 +33,7 @@ struct switch_run {
 	const struct aux_buffer *buffer; /* the CPU's ring, or NULL */
 	const struct switch_note *end;   /* of the CPU's notes */
 	int32_t cpu;
+	bool is_per_task;
 	struct cpu_state state;
 };
 
@@ -135,10 +135,11 @@ static bool switch_stay_start(const struct switch_run *run, const struct switch_
 /* When the running task stopped at the latest, if another one writes the note: where it wrote
  * its AUX record if that ends its stay, else just before. Idle leaves no trace of user code:
  * what there is belongs to who came after. */
-static uint64_t switch_gone_ns(const struct cpu_state *state, const struct switch_note *note)
+static uint64_t switch_gone_ns(const struct switch_run *run, const struct switch_note *note)
 {
+	const struct cpu_state *state = &run->state;
 	bool is_over =
-		state->running.v == 0 || state->is_off || (state->is_per_task && state->seen_aux);
+		state->running.v == 0 || state->is_off || (run->is_per_task && state->seen_aux);
 
 	return is_over ? state->seen_ns : note->time_ns;
 }
@@ -155,7 +156,7 @@ static bool switch_infer(struct switch_run *run, const struct switch_note *note,
 		item.time_ns = item.earliest_ns = 0;
 	} else {
 		item.earliest_ns = state->seen_ns;
-		item.time_ns = switch_gone_ns(state, note);
+		item.time_ns = switch_gone_ns(run, note);
 		if (switch_stay_start(run, switch_stay_record(run, note, task), &start_ns) &&
 		    start_ns >= item.earliest_ns && start_ns <= item.latest_ns)
 			item.time_ns = start_ns;
@@ -195,7 +196,7 @@ static bool switch_in(struct switch_run *run, const struct switch_note *note)
 		return false;
 	if (state->is_known && !state->is_off && !state->is_arriving &&
 	    state->running.v != note->task.v &&
-	    !switch_push_task(run, state->running, switch_gone_ns(state, note), false, false, true))
+	    !switch_push_task(run, state->running, switch_gone_ns(run, note), false, false, true))
 		return false;
 	bool was_in = state->is_known && state->running.v == note->task.v && !state->is_off &&
 		      !state->is_arriving;
@@ -213,7 +214,6 @@ static bool switch_seen(struct switch_run *run, const struct switch_note *note)
 
 	if (note->kind == SWITCH_AUX && state->may_write && note->task.v == state->before.v) {
 		state->may_write = false;
-		state->is_per_task = true;
 		return true;
 	}
 	if (state->is_known && note->task.v == state->running.v)
@@ -241,7 +241,7 @@ static bool switch_out(struct switch_run *run, const struct switch_note *note)
 	state->before = note->task;
 	state->may_write = true;
 	if (!note->has_other) {
-		state->is_off = state->is_per_task = true;
+		state->is_off = true;
 		return true;
 	}
 	state->is_arriving = true;
@@ -355,10 +355,29 @@ static size_t switch_lower(const struct sideband *s, int64_t cpu)
 	return low;
 }
 
+/* Do AUX records end the stays, as only chosen tasks are traced? Then a task that switches out
+ * writes one next; in a system-wide trace they come when a ring is full. */
+static bool switch_is_per_task(const struct switch_builder *b)
+{
+	for (size_t i = 0; i < b->notes.count; i++) {
+		const struct switch_note *note = &b->notes.items[i];
+
+		if (note->kind != SWITCH_OUT)
+			continue;
+		if (!note->has_other)
+			return true;
+		if (i + 1 < b->notes.count && note[1].kind == SWITCH_AUX &&
+		    note[1].cpu == note->cpu && note[1].task.v == note->task.v && note->task.v)
+			return true;
+	}
+	return false;
+}
+
 static bool switch_replay(struct switch_builder *b, struct sideband *s, const struct map64 *buffers)
 {
 	for (size_t i = 0, end; i < b->notes.count; i = end) {
-		struct switch_run run = {.sideband = s, .cpu = b->notes.items[i].cpu};
+		struct switch_run run = {
+			.sideband = s, .cpu = b->notes.items[i].cpu, .is_per_task = b->is_per_task};
 		uint32_t buffer = map64_get(buffers, (uint32_t)run.cpu);
 		size_t first = s->cpu_switches.count;
 
@@ -389,6 +408,7 @@ enum err switch_finish(struct switch_builder *b, struct sideband *s)
 		goto done;
 	if (b->notes.count)
 		qsort(b->notes.items, b->notes.count, sizeof *b->notes.items, switch_note_compare);
+	b->is_per_task |= switch_is_per_task(b);
 	if (!switch_replay(b, s, &buffers))
 		goto done;
 	if (s->task_switches.count)

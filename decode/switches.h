@@ -27,6 +27,7 @@ struct switch_note {
 
 struct switch_builder {
 	VEC(struct switch_note) notes;
+	bool is_per_task; /* only chosen tasks are traced, as far as the caller knows */
 };
 
 void switch_builder_done(struct switch_builder *b);
