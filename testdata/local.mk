@@ -21,7 +21,7 @@ testdata_ptgen_LDADD = $(COMMON_LIBS) $(ZYDIS_LIBS) $(ELF_LIBS) $(ZSTD_LIBS)
 endif
 check_SCRIPTS += testdata/tests/perf.test testdata/tests/decode.test
 EXTRA_DIST += testdata/cases testdata/programs testdata/cases.list testdata/recordings.list testdata/tests/perf.test \
-  testdata/tests/decode.test
+  testdata/tests/decode.test testdata/tests/decode.todo
 noinst_PROGRAMS += testdata/ptasm
 testdata_ptasm_SOURCES = testdata/ptasm.c \
   testdata/container.c testdata/container.h testdata/container_header.c \
