@@ -7,6 +7,12 @@
 #include "decode/flow.h"
 #include "decode/transfer.h"
 
+enum {
+	SYSCALL_EXECVE = 59, /* of x86-64 */
+	SYSCALL_EXECVEAT = 322,
+	EXEC_SLACK_NS = 5000,
+};
+
 static bool strand_push_join(struct strand *s, struct join j)
 {
 	if (vec_push(&s->thread->joins, j))
@@ -51,7 +57,7 @@ static void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, un
 	s->state = STRAND_ON;
 }
 
-/* Did the thread exec between two times? */
+/* Did the thread exec between two times? Each exec is found once. */
 static bool strand_exec_between(struct strand *s, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct sideband *sb = s->weave->sideband;
@@ -67,6 +73,24 @@ static bool strand_exec_between(struct strand *s, uint64_t from_ns, uint64_t to_
 		}
 	}
 	return false;
+}
+
+/* Does the new beginning at `to`, which is not where the thread stood, come from exec? The
+ * records' times and those of the trace differ by up to EXEC_SLACK_NS. */
+static bool strand_has_execed(struct strand *s, node_id left_at, uint64_t left_ns, node_id to)
+{
+	bool is_exec = false;
+
+	if (left_at && strand_node(s, left_at)->kind == NODE_SYSCALL) {
+		uint32_t b = weave_bracket(s->weave, BRACKET_SYSCALL, left_at, 0);
+		int32_t number = s->weave->trace->brackets.items[b].number;
+
+		is_exec = number == SYSCALL_EXECVE || number == SYSCALL_EXECVEAT;
+	}
+	uint64_t slack = is_exec || strand_node(s, to)->flags & NODE_INTO_FUNCTION ? EXEC_SLACK_NS
+										   : 0;
+	uint64_t from = left_ns > slack ? left_ns - slack : 0;
+	return strand_exec_between(s, from, s->now_ns + slack) || is_exec;
 }
 
 /* ---- going on ---- */
@@ -296,7 +320,7 @@ static void strand_go_on(struct strand *s, node_id to, bool at_begin)
 	bool continues = !filtered && s->stack.count && strand_continues(s, to, &expected);
 
 	s->state = STRAND_ON;
-	if (strand_exec_between(s, s->off_ns, s->now_ns)) {
+	if (!continues && strand_has_execed(s, s->off_node, s->off_ns, to)) {
 		if (s->off_node && s->stack.count)
 			strand_draw_off(s);
 		strand_break(s, s->now_ns, s->off_node, LOSS_NONE, to, true);
@@ -402,9 +426,9 @@ void strand_on_resume(struct strand *s, node_id to)
 	s->state = STRAND_ON;
 }
 
-bool strand_exec_barrier(struct strand *s, uint64_t since_ns, node_id to)
+bool strand_exec_barrier(struct strand *s, node_id left_at, uint64_t left_ns, node_id to)
 {
-	if (!strand_exec_between(s, since_ns, s->now_ns))
+	if (!strand_has_execed(s, left_at, left_ns, to))
 		return false;
 	strand_break(s, s->now_ns, 0, LOSS_NONE, to, true);
 	return true;

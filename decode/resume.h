@@ -14,8 +14,9 @@ void strand_on_begin(struct strand *s, node_id to, bool at_begin);
 void strand_on_end(struct strand *s, node_id from, unsigned cause /* enum flow_end */);
 void strand_on_gap(struct strand *s, node_id from, unsigned cause /* enum loss */);
 void strand_on_resume(struct strand *s, node_id to);
-/* If the thread has execed since then: starts a segment at `to` that is joined to nothing. */
-bool strand_exec_barrier(struct strand *s, uint64_t since_ns, node_id to);
+/* If the thread, that entered the kernel at left_at, has execed in it: starts a segment at `to`
+ * that is joined to nothing. */
+bool strand_exec_barrier(struct strand *s, node_id left_at, uint64_t left_ns, node_id to);
 /* The stack is deeper than any real one: the edge from -> to starts afresh. */
 void strand_give_up(struct strand *s, node_id from, node_id to);
 /* Execution was expected to go on at `expected` (0: no idea) but does at `to`. */

@@ -324,7 +324,7 @@ void strand_exit(struct strand *s, node_id to)
 		strand_add_root(s, to);
 		return;
 	}
-	node_id expected = s->stack.items[floor].ret;
+	node_id expected = s->stack.items[floor].ret, left_at = s->stack.items[floor].site;
 	uint32_t row = s->stack.items[floor].call;
 	uint64_t entered_ns = row == CALL_NONE ? s->now_ns : s->thread->calls.items[row].start_ns;
 	strand_pop_to(s, floor, 0);
@@ -334,7 +334,7 @@ void strand_exit(struct strand *s, node_id to)
 		strand_reenter(s, to);
 	else if (strand_same_ip(s, expected, to))
 		strand_inline_to(s, to);
-	else if (!strand_exec_barrier(s, entered_ns, to))
+	else if (!strand_exec_barrier(s, left_at, entered_ns, to))
 		strand_resume_elsewhere(s, expected, to);
 }
 
