@@ -118,7 +118,8 @@ static enum err schedule_find_pieces(struct schedule *s)
 
 		for (size_t k = 0; k < pieces->items.count; k++) {
 			const struct flow_piece *p = &pieces->items.items[k];
-			bool before = p->next_time_ns != TIME_NONE && p->next_time_ns < s->o->from_ns;
+			bool before =
+				p->next_time_ns != TIME_NONE && p->next_time_ns < s->o->from_ns;
 
 			if (!before && start_ns < s->o->until_ns) {
 				s->items[s->item_count++] = (struct item){
@@ -213,9 +214,23 @@ static void source_rekey(const struct schedule *s, struct source *source)
 		source->key_ns = key;
 }
 
-/* Hands over the stay at the top of the heap; its item is decoded. Called with the lock. */
+/* Lower bound of the next event in all sources but the earliest. */
+static uint64_t heap_second_key(const struct schedule *s)
+{
+	uint64_t key = TIME_NONE;
+
+	for (size_t i = 1; i <= 2 && i < s->heap.count; i++)
+		if (s->sources[s->heap.items[i]].key_ns < key)
+			key = s->sources[s->heap.items[i]].key_ns;
+	return key;
+}
+
+/* Hands over the stay at the top of the heap; its item is decoded. Called with the lock. A
+ * stay also ends where tracing begins again after another source's next event: the thread may
+ * have been on that CPU meanwhile, and no record of others may lie between. */
 static void schedule_hand_over(struct schedule *s)
 {
+	uint64_t others_ns = heap_second_key(s);
 	struct source *source = &s->sources[s->heap.items[0]];
 	struct item *item = &s->items[source->items[source->head]];
 	struct decoded *d = item->decoded;
@@ -223,7 +238,8 @@ static void schedule_hand_over(struct schedule *s)
 
 	s->consuming = true;
 	pthread_mutex_unlock(&s->lock);
-	while (to < d->events.count && d->events.items[to].kind != FLOW_TASK)
+	while (to < d->events.count && d->events.items[to].kind != FLOW_TASK &&
+	       !(d->events.items[to].kind == FLOW_BEGIN && d->events.items[to].time_ns > others_ns))
 		to++;
 	enum err err = to > from ? s->consume(s->context, source->buffer, d->events.items + from,
 					      to - from, d->payloads.items)
@@ -324,7 +340,8 @@ static bool schedule_may_decode(const struct schedule *s)
 {
 	if (s->next_item >= s->item_count)
 		return false;
-	if (s->next_item < s->first_unconsumed + s->o->jobs * PIECES_AHEAD_PER_JOB + s->source_count)
+	if (s->next_item <
+	    s->first_unconsumed + s->o->jobs * PIECES_AHEAD_PER_JOB + s->source_count)
 		return true;
 	/* Beyond the window only what the consumer waits for. */
 	const struct source *top = &s->sources[s->heap.items[0]];
@@ -382,8 +399,7 @@ static void schedule_run_threads(struct schedule *s)
 		jobs = (unsigned)s->item_count;
 	if (jobs > sizeof threads / sizeof *threads + 1)
 		jobs = sizeof threads / sizeof *threads + 1;
-	while (started + 1 < jobs &&
-	       pthread_create(&threads[started], NULL, schedule_work, s) == 0)
+	while (started + 1 < jobs && pthread_create(&threads[started], NULL, schedule_work, s) == 0)
 		started++;
 	schedule_work(s);
 	while (started > 0)
