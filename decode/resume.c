@@ -87,8 +87,8 @@ static bool strand_has_execed(struct strand *s, node_id left_at, uint64_t left_n
 
 		is_exec = number == SYSCALL_EXECVE || number == SYSCALL_EXECVEAT;
 	}
-	uint64_t slack = is_exec || strand_node(s, to)->flags & NODE_INTO_FUNCTION ? EXEC_SLACK_NS
-										   : 0;
+	uint64_t slack =
+		is_exec || strand_node(s, to)->flags & NODE_INTO_FUNCTION ? EXEC_SLACK_NS : 0;
 	uint64_t from = left_ns > slack ? left_ns - slack : 0;
 	return strand_exec_between(s, from, s->now_ns + slack) || is_exec;
 }
@@ -399,6 +399,9 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		s->thread->losses[cause]++;
 	if (s->state == STRAND_LOST || s->state == STRAND_NEW)
 		return;
+	/* Called or jumped to: code that nobody has mapped, as far as the records tell. */
+	if (cause == LOSS_BAD_IP && s->stack.count && s->stack.items[s->top].kind == FRAME_MISSING)
+		cause = LOSS_MISSING_CODE;
 	if (s->state == STRAND_OFF && s->off_node && s->stack.count)
 		strand_draw_off(s);
 	if (s->state == STRAND_ON || from)

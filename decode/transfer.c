@@ -269,15 +269,49 @@ void strand_return(struct strand *s, node_id from, node_id to)
 
 /* ---- calls and jumps ---- */
 
+/* A call into its own function whose target drops the return address: it finds out its own
+ * address, or jumps over data. pop %reg; add $8,%rsp; lea 8(%rsp),%rsp. */
+static bool strand_drops_return_address(struct strand *s, node_id to)
+{
+	static const uint8_t add[] = {0x48, 0x83, 0xc4, 8}, lea[] = {0x48, 0x8d, 0x64, 0x24, 8};
+	const struct node_cold *cold = strand_cold(s, to);
+	const uint8_t *code = NULL;
+	size_t count = graph_code(s->weave->graph, cold->space, cold->ip, &code);
+
+	return (count >= 1 && (code[0] & 0xf8) == 0x58) ||
+	       (count >= 2 && code[0] == 0x41 && (code[1] & 0xf8) == 0x58) ||
+	       (count >= sizeof add && memcmp(code, add, sizeof add) == 0) ||
+	       (count >= sizeof lea && memcmp(code, lea, sizeof lea) == 0);
+}
+
 void strand_call(struct strand *s, node_id from, node_id to)
 {
+	const struct node *n = strand_node(s, to);
+
 	if (strand_node(s, from)->flags & NODE_CALL_NEXT)
 		return;
+	if (!(n->flags & NODE_INTO_FUNCTION) && n->func == strand_node(s, from)->func && n->func &&
+	    strand_drops_return_address(s, to)) {
+		strand_inline_to(s, to);
+		return;
+	}
 	if (s->stack.count >= STACK_MAX) {
 		strand_give_up(s, from, to);
 		return;
 	}
 	strand_push(s, to, graph_successor(s->weave->graph, from, 0), from, 0);
+}
+
+/* The C library's functions that are implemented in the dynamic linker are a jump to a function
+ * of the same name there: one function to everybody who looks. */
+static bool strand_is_forwarded(struct strand *s, const struct frame *f, node_id from, node_id to)
+{
+	const struct node *n = strand_node(s, to), *left = strand_node(s, from);
+
+	return f->func && f->func == left->func && n->func && f->kind == FRAME_PHYSICAL &&
+	       strand_cold(s, from)->module.v != strand_cold(s, to)->module.v &&
+	       symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){f->func}).v ==
+		       symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){n->func}).v;
 }
 
 void strand_jump(struct strand *s, node_id from, node_id to)
@@ -288,6 +322,11 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 
 	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK)
 		return; /* its indirect jump or return acts for this frame */
+	if (n->flags & NODE_INTO_FUNCTION && strand_is_forwarded(s, f, from, to)) {
+		s->stack.items[s->top].func = n->func;
+		strand_inline_to(s, to);
+		return;
+	}
 	if (f->kind != FRAME_TRANSPARENT) {
 		bool indirect = strand_node(s, from)->kind != NODE_JUMP;
 

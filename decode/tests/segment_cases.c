@@ -11,6 +11,7 @@
  *     calls NAME+HEX                  a call instruction ends here (a place to return to)
  *     pad NAME+HEX NAME+HEX           the LSDA sends the call that returns to the first there
  *     syscall NAME+HEX NUMBER         mov $NUMBER,%eax before the syscall at that ip
+ *     code NAME+HEX BYTE...           the bytes of an instruction
  *     task N [process|thread OF TIME] another task, maybe made by task OF; task 1 exists
  *     exec TIME [N]                   task N (1) execs
  *     switch TIME out|in [N [CPU]]    task N (1) leaves or gets a CPU (0)
@@ -69,9 +70,10 @@ struct symbolizer {
 	size_t pad_count, called_count;
 	struct {
 		uint64_t ip;
-		uint8_t code[5];
-	} syscalls[64];
-	size_t syscall_count;
+		uint8_t bytes[16];
+		size_t count;
+	} code[64];
+	size_t code_count;
 	struct {
 		char name[64];
 		uint64_t start, end;
@@ -177,10 +179,10 @@ size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **
 {
 	(void)g;
 	(void)space;
-	for (size_t i = 0; i < symbols.syscall_count; i++)
-		if (symbols.syscalls[i].ip == ip + 5) {
-			*bytes = symbols.syscalls[i].code;
-			return 5;
+	for (size_t i = 0; i < symbols.code_count; i++)
+		if (symbols.code[i].ip == ip) {
+			*bytes = symbols.code[i].bytes;
+			return symbols.code[i].count;
 		}
 	return 0;
 }
@@ -193,6 +195,18 @@ const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id)
 const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id)
 {
 	return id.v && id.v <= s->inline_count ? &s->inlines[id.v].frame : NULL;
+}
+
+/* What stands behind @ in a name tells functions of one name apart. */
+str_id symbolizer_func_linkage_name(struct symbolizer *s, func_id id)
+{
+	size_t length = strcspn(s->names[id.v], "@");
+
+	for (uint32_t i = 1; i <= s->count; i++)
+		if (strcspn(s->names[i], "@") == length &&
+		    memcmp(s->names[i], s->names[id.v], length) == 0)
+			return (str_id){i};
+	return (str_id){0};
 }
 
 bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
@@ -544,6 +558,17 @@ static bool story_sideband(struct story *s, char **words, int count)
 	return true;
 }
 
+static void story_bytes(const struct story *s, uint64_t ip, const uint8_t *bytes, size_t count)
+{
+	size_t i = symbols.code_count++;
+
+	if (i == sizeof symbols.code / sizeof *symbols.code || count > sizeof symbols.code[i].bytes)
+		story_fail(s, "too much code");
+	symbols.code[i].ip = ip;
+	symbols.code[i].count = count;
+	memcpy(symbols.code[i].bytes, bytes, count);
+}
+
 static bool story_code(struct story *s, char **words, int count)
 {
 	const char *what = words[0];
@@ -561,11 +586,17 @@ static bool story_code(struct story *s, char **words, int count)
 		symbols.pads[symbols.pad_count][0] = story_ip(s, words[1]);
 		symbols.pads[symbols.pad_count++][1] = story_ip(s, words[2]);
 	} else if (strcmp(what, "syscall") == 0 && count > 2) {
+		uint8_t mov[MOV_BYTES] = {0xb8};
 		int32_t number = atoi(words[2]);
 
-		symbols.syscalls[symbols.syscall_count].ip = story_ip(s, words[1]);
-		symbols.syscalls[symbols.syscall_count].code[0] = 0xb8;
-		memcpy(symbols.syscalls[symbols.syscall_count++].code + 1, &number, 4);
+		memcpy(mov + 1, &number, 4);
+		story_bytes(s, story_ip(s, words[1]) - MOV_BYTES, mov, sizeof mov);
+	} else if (strcmp(what, "code") == 0 && count > 2) {
+		uint8_t bytes[16];
+
+		for (int i = 2; i < count && i < 18; i++)
+			bytes[i - 2] = (uint8_t)strtoul(words[i], NULL, 16);
+		story_bytes(s, story_ip(s, words[1]), bytes, (size_t)count - 2);
 	} else {
 		return false;
 	}
