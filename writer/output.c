@@ -29,6 +29,8 @@ struct output {
 	struct temporary *temporary; /* NULL = none */
 	struct compress *compress;   /* NULL = as it is */
 	uint64_t bytes;
+	struct buffer pending;     /* written to the stream, not yet a block to compress */
+	struct error stream_error; /* of the stream's first failure */
 };
 
 void output_remove_temporaries(void)
@@ -170,6 +172,42 @@ enum err output_put(struct output *o, struct buffer *b, struct error *error)
 	return err;
 }
 
+static enum err output_stream_take(struct output *o, const char *data, size_t bytes)
+{
+	if (!o->compress)
+		return output_write(o, (const uint8_t *)data, bytes, &o->stream_error);
+	if (!buffer_reserve(&o->pending, bytes))
+		return error_set(&o->stream_error, ERR_NOMEM, "%s: out of memory", o->path);
+	memcpy(o->pending.data + o->pending.bytes, data, bytes);
+	o->pending.bytes += bytes;
+	if (o->pending.bytes < BUFFER_BLOCK_BYTES)
+		return ERR_NONE;
+	return output_put(o, &o->pending, &o->stream_error);
+}
+
+static ssize_t output_stream_write(void *context, const char *data, size_t bytes)
+{
+	struct output *o = context;
+
+	if (o->stream_error.code == ERR_NONE && output_stream_take(o, data, bytes) == ERR_NONE)
+		return (ssize_t)bytes;
+	errno = EIO;
+	return 0; /* stdio's word for failure here */
+}
+
+enum err output_stream(struct output *o, FILE **stream, struct error *error)
+{
+	cookie_io_functions_t functions = {.write = output_stream_write};
+	FILE *opened = fopencookie(o, "w", functions);
+
+	if (!opened)
+		return error_set(error, ERR_NOMEM, "%s: out of memory", o->path);
+	/* Should the large buffer fail, stdio has its own. */
+	(void)setvbuf(opened, NULL, _IOFBF, BUFFER_BLOCK_BYTES);
+	*stream = opened;
+	return ERR_NONE;
+}
+
 static void output_forget_temporary(struct output *o)
 {
 	if (o->temporary)
@@ -179,6 +217,13 @@ static void output_forget_temporary(struct output *o)
 
 enum err output_commit(struct output *o, struct error *error)
 {
+	if (o->stream_error.code != ERR_NONE)
+		return error_set(error, o->stream_error.code, "%s", o->stream_error.message);
+	if (o->pending.bytes) {
+		enum err err = output_put(o, &o->pending, error);
+		if (err != ERR_NONE)
+			return err;
+	}
 	if (o->compress) {
 		enum err err = compress_finish(o->compress, error);
 		if (err != ERR_NONE)
@@ -206,6 +251,7 @@ void output_free(struct output *o)
 	if (o->temporary && atomic_load(&o->temporary->state) == 2)
 		unlink(o->temporary->path);
 	output_forget_temporary(o);
+	buffer_done(&o->pending);
 	free(o->target);
 	free(o->path);
 	free(o);

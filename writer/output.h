@@ -10,6 +10,7 @@
 #define WRITER_OUTPUT_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/error.h"
 #include "writer/buffer.h"
@@ -24,6 +25,9 @@ MUST_CHECK enum err output_open(const char *path, enum output_kind kind, unsigne
 				struct output **result, struct error *error);
 /* Takes the content of b, which comes back empty (perhaps with other memory). */
 MUST_CHECK enum err output_put(struct output *o, struct buffer *b, struct error *error);
+/* A stream whose bytes go to the output, for code that prints. The caller closes it before
+ * output_commit(), which tells what failed in it. Not together with output_put(). */
+MUST_CHECK enum err output_stream(struct output *o, FILE **stream, struct error *error);
 /* Everything is on its way to the disk and the file has its name. */
 MUST_CHECK enum err output_commit(struct output *o, struct error *error);
 void output_free(struct output *o);

@@ -162,6 +162,56 @@ Test(output, says_what_is_wrong_with_a_path, .init = enter)
 	cr_assert_eq(leave(), 0);
 }
 
+Test(output, code_that_prints_gets_a_stream, .init = enter)
+{
+	for (int packed = 0; packed < 2; packed++) {
+		const char *path = packed ? "x.gz" : "x.txt";
+		struct buffer expected = {0}, unpacked = {0};
+		struct output *o;
+		struct file_map map;
+		FILE *stream;
+		size_t members = 0;
+
+		cr_assert_eq(output_open(path, OUTPUT_TEXT, 2, &o, NULL), ERR_NONE);
+		cr_assert_eq(output_stream(o, &stream, NULL), ERR_NONE);
+		for (int i = 0; i < 300000; i++) {
+			fprintf(stream, "line %d\n", i);
+			buffer_printf(&expected, "line %d\n", i);
+		}
+		cr_assert_eq(fclose(stream), 0);
+		cr_assert_eq(output_commit(o, NULL), ERR_NONE);
+		output_free(o);
+		cr_assert_eq(file_map_open(path, &map, NULL), ERR_NONE);
+		if (packed) {
+			cr_assert(fxt_gunzip(map.data, map.bytes, &unpacked, &members));
+			cr_assert_eq(members, 4);
+		}
+		cr_assert_eq(packed ? unpacked.bytes : map.bytes, expected.bytes);
+		cr_assert_eq(
+			memcmp(packed ? unpacked.data : map.data, expected.data, expected.bytes),
+			0);
+		file_map_done(&map);
+		buffer_done(&expected);
+		buffer_done(&unpacked);
+	}
+	cr_assert_eq(leave(), 2);
+}
+
+Test(output, a_stream_that_failed_is_not_committed)
+{
+	struct error error = {0};
+	struct output *o;
+	FILE *stream;
+
+	cr_assert_eq(output_open("/dev/full", OUTPUT_TEXT, 1, &o, NULL), ERR_NONE);
+	cr_assert_eq(output_stream(o, &stream, NULL), ERR_NONE);
+	fputs("x", stream);
+	cr_assert_neq(fclose(stream), 0);
+	cr_assert_eq(output_commit(o, &error), ERR_IO);
+	cr_assert_str_eq(error.message, "/dev/full: cannot write: No space left on device");
+	output_free(o);
+}
+
 Test(output, binary_does_not_go_to_a_terminal)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
