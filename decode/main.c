@@ -47,7 +47,7 @@ static void catch_signals(void)
 static int fail(const struct error *error)
 {
 	log_error("%s", error->message[0] ? error->message : error_name(error->code));
-	return EXIT_FAILED;
+	return error->code == ERR_USAGE ? EXIT_USAGE : EXIT_FAILED;
 }
 
 static int decode(const struct options *options)

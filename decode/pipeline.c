@@ -37,6 +37,7 @@ struct pipeline {
 	struct trace trace;
 	struct selection selection;
 	struct run_stats stats;
+	struct output *out;
 	double stage_wall, stage_cpu;
 	bool file_open, bundle_open, show_progress;
 	double progress_shown;
@@ -232,17 +233,22 @@ static const char *pipeline_output_path(const struct options *o)
 	return o->output ? o->output : o->dump ? "-" : "trace.fxt.gz";
 }
 
+/* Before any work: what cannot be written should not be decoded first. */
+static enum err pipeline_open_output(struct pipeline *p)
+{
+	return output_open(pipeline_output_path(p->o), p->o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
+			   pipeline_jobs(p->o), &p->out, p->error);
+}
+
 /* Dumps that need no decoding, or write while they decode, through stdio. */
 static enum err pipeline_stream_dump(struct pipeline *p)
 {
 	const struct options *o = p->o;
-	const char *path = pipeline_output_path(o);
-	bool to_stdout = strcmp(path, "-") == 0;
-	FILE *out = to_stdout ? stdout : fopen(path, "we");
-	enum err err;
+	FILE *out;
+	enum err err = output_stream(p->out, &out, p->error);
 
-	if (!out)
-		return error_set(p->error, ERR_IO, "%s: cannot write", path);
+	if (err != ERR_NONE)
+		return err;
 	switch (o->dump) {
 	case DUMP_RECORDS: err = dump_records(&p->file, out, p->error); break;
 	case DUMP_SIDEBAND:
@@ -254,24 +260,34 @@ static enum err pipeline_stream_dump(struct pipeline *p)
 				 o->engine == ENGINE_LIBIPT ? DUMP_EDGES_LIBIPT : DUMP_EDGES_FAST,
 				 out, &p->stats.flow, p->error);
 	}
-	if (err == ERR_NONE && (fflush(out) != 0 || ferror(out)))
-		err = error_set(p->error, ERR_IO, "%s: cannot write", path);
-	if (!to_stdout) {
-		fclose(out);
-		if (err != ERR_NONE)
-			unlink(path);
-	}
-	return err;
+	/* What fclose() meets, output_commit() tells. */
+	(void)fclose(out);
+	return err == ERR_NONE ? output_commit(p->out, p->error) : err;
 }
 
-static enum err pipeline_write_text(struct pipeline *p, const struct trace_names *names,
-				    struct output *out)
+static enum err pipeline_write_text(struct pipeline *p, const struct trace_names *names)
 {
 	switch (p->o->dump) {
-	case DUMP_CALLS: return calls_text_write(&p->trace, names, out, p->error);
-	case DUMP_SEGMENTS: return segments_text_write(&p->trace, names, out, p->error);
-	default: return joins_text_write(&p->trace, names, out, p->error);
+	case DUMP_CALLS: return calls_text_write(&p->trace, names, p->out, p->error);
+	case DUMP_SEGMENTS: return segments_text_write(&p->trace, names, p->out, p->error);
+	default: return joins_text_write(&p->trace, names, p->out, p->error);
 	}
+}
+
+/* Wall time at the trace's start, if the capture tells how it relates to perf's clock. */
+static void pipeline_wall_clock(const struct pipeline *p, struct fxt_options *fxt)
+{
+	const struct bundle_clock *clock = &p->bundle.clock;
+	const struct perfdata_info *info = &p->file.info;
+	uint64_t start_ns = p->trace.start_ns;
+
+	fxt->has_wall_clock = true;
+	if (p->bundle_open && clock->known)
+		fxt->wall_ns = clock->realtime_ns + (start_ns - clock->perf_ns);
+	else if (info->wall_clock_ns)
+		fxt->wall_ns = info->wall_clock_ns + (start_ns - info->clockid_ns);
+	else
+		fxt->has_wall_clock = false;
 }
 
 static enum err pipeline_write(struct pipeline *p)
@@ -281,24 +297,23 @@ static enum err pipeline_write(struct pipeline *p)
 					     [ARGS_NONE] = FXT_ARGS_NONE,
 					     [ARGS_FULL] = FXT_ARGS_FULL};
 	struct trace_names names = {&p->sideband, p->symbolizer, graph_tables(p->graph)};
-	struct fxt_options fxt = {.args = args[o->args], .min_duration_ns = o->min_duration_ns};
-	struct output *out = NULL;
+	struct fxt_options fxt = {.args = args[o->args],
+				  .min_duration_ns = o->min_duration_ns,
+				  .traced_threads_only =
+					  o->pids.count || o->tids.count || o->comms.count};
 	enum err err = select_trace(&p->trace, &names, &p->selection, p->error);
 
-	if (err == ERR_NONE)
-		err = output_open(pipeline_output_path(o), o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
-				  pipeline_jobs(o), &out, p->error);
+	pipeline_wall_clock(p, &fxt);
 	if (err == ERR_NONE && o->dump)
-		err = pipeline_write_text(p, &names, out);
+		err = pipeline_write_text(p, &names);
 	else if (err == ERR_NONE)
-		err = trace_fxt_write(&p->trace, &names, &fxt, out, &p->stats.fxt, p->error);
+		err = trace_fxt_write(&p->trace, &names, &fxt, p->out, &p->stats.fxt, p->error);
 	if (err == ERR_NONE)
-		err = output_commit(out, p->error);
+		err = output_commit(p->out, p->error);
 	if (err == ERR_NONE) {
 		p->stats.output = pipeline_output_path(o);
-		p->stats.output_bytes = output_bytes(out);
+		p->stats.output_bytes = output_bytes(p->out);
 	}
-	output_free(out);
 	pipeline_stage(p, "write");
 	return err;
 }
@@ -329,6 +344,7 @@ static enum err pipeline_report(struct pipeline *p, struct pipeline_result *resu
 
 static void pipeline_done(struct pipeline *p)
 {
+	output_free(p->out);
 	weaver_free(p->weaver);
 	trace_done(&p->trace);
 	graph_free(p->graph);
@@ -354,6 +370,8 @@ enum err pipeline_run(const struct options *o, struct pipeline_result *result, s
 	pipeline_stage(&p, NULL);
 
 	enum err err = pipeline_open(&p);
+	if (err == ERR_NONE)
+		err = pipeline_open_output(&p);
 	if (err == ERR_NONE && o->dump == DUMP_RECORDS) {
 		err = pipeline_stream_dump(&p);
 		goto done;
