@@ -161,7 +161,7 @@ static node_id return_node(struct flow *f, node_id entry)
 {
 	if (entry & FLOW_STACK_RETURN_NODE)
 		return entry & ~FLOW_STACK_RETURN_NODE;
-	return graph_successor(f->graph, entry, 0);
+	return entry == FLOW_STACK_UNKNOWN ? 0 : graph_successor(f->graph, entry, 0);
 }
 
 node_id flow_pop(struct flow *f)
@@ -570,7 +570,7 @@ static void walk_on(struct flow *f)
 			flow_packet(f);
 		break;
 	case STOP_TIP_NEEDED:
-		if (!flow_deferred_tip(f))
+		if (!flow_return_unknown(f) && !flow_deferred_tip(f))
 			flow_gap(f, LOSS_MISMATCH, f->node, 0);
 		break;
 	case STOP_NO_CODE: flow_no_code(f); break;

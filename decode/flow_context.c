@@ -58,7 +58,7 @@ static void move_stack(struct flow *f)
 		node_id n = *entry & ~FLOW_STACK_RETURN_NODE;
 		uint64_t ip = *entry & FLOW_STACK_RETURN_NODE ? f->hot[n].ip : f->cold[n].end_ip;
 
-		if (!(f->hot[n].flags & NODE_KERNEL))
+		if (n && !(f->hot[n].flags & NODE_KERNEL))
 			*entry = flow_target(f, ip) | FLOW_STACK_RETURN_NODE;
 	}
 }

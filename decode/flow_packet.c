@@ -138,6 +138,16 @@ static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
 	flow_gap(f, LOSS_MISMATCH, f->node, 0);
 }
 
+bool flow_return_unknown(struct flow *f)
+{
+	if (f->hot[f->node].kind != NODE_RETURN || !(f->tnt >> 63) || f->depth == 0 ||
+	    f->stack[f->top] != FLOW_STACK_UNKNOWN)
+		return false;
+	flow_pop(f);
+	flow_gap(f, LOSS_MISSING_CODE, f->node, 0);
+	return true;
+}
+
 bool flow_deferred_tip(struct flow *f)
 {
 	struct packet packet;

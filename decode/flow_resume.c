@@ -6,7 +6,11 @@
  *      TNT ...NNTT   TIP bar   TIP main+0x14      bar returns to foo by the last T,
  *                ^                                foo's return is the second TIP
  *
- * So a resume by TIP is a guess until the next packet is used. If that is a TIP for a return
+ * A target that is the first byte of a function was called. If the newest call on the return
+ * stack is no call of that function, unknown code called it and waits for its return: an
+ * unknown entry stands for that.
+ *
+ * A resume by TIP is a guess until the next packet is used. If that is a TIP for a return
  * which contradicts the return stack, the last bits of the TNT before are tried: as many as
  * bring the walk to a return that agrees with the stack. */
 #include "decode/flow_state.h"
@@ -35,6 +39,63 @@ static void unwind_stack(struct flow *f, uint64_t ip)
 	}
 }
 
+static size_t base_length(const char *name)
+{
+	return strcspn(name, "@");
+}
+
+/* Does the call instruction of this node call that function, directly, by PLT or by GOT? */
+static bool calls(const struct flow *f, node_id call, node_id function)
+{
+	struct symbolizer *s = graph_symbolizer(f->graph);
+	const struct node_cold *cold = &f->cold[call];
+	const uint8_t *code;
+	str_id name = {0};
+
+	if (f->hot[call].kind == NODE_CALL) {
+		node_id callee = graph_successor(f->graph, call, 1);
+
+		if (f->hot[callee].func == f->hot[function].func)
+			return true;
+		graph_lock(f->graph);
+		const struct func *plt = symbolizer_func_get(s, (func_id){f->hot[callee].func});
+		if (plt && plt->role == FUNC_PLT)
+			name = symbolizer_func_linkage_name(s, (func_id){f->hot[callee].func});
+		graph_unlock(f->graph);
+	} else if (graph_code(f->graph, cold->space, cold->branch_ip, &code) >= 6 &&
+		   code[0] == 0xff && code[1] == 0x15) {
+		int32_t displacement;
+		uint64_t slot = cold->vaddr + (cold->end_ip - cold->ip);
+
+		memcpy(&displacement, code + 2, sizeof displacement);
+		slot += (uint64_t)(int64_t)displacement;
+		graph_lock(f->graph);
+		if (!symbolizer_got_target(s, cold->module, slot, &name))
+			name = (str_id){0};
+		graph_unlock(f->graph);
+	}
+	if (!name.v)
+		return false;
+	graph_lock(f->graph);
+	const char *wanted = symbolizer_text(s, name);
+	const char *is = symbolizer_text(
+		s, symbolizer_func_linkage_name(s, (func_id){f->hot[function].func}));
+	bool same =
+		base_length(wanted) == base_length(is) && strncmp(wanted, is, base_length(is)) == 0;
+	graph_unlock(f->graph);
+	return same;
+}
+
+/* Code that was entered by a call from unknown code returns to unknown code. */
+static void note_caller(struct flow *f, node_id function)
+{
+	node_id newest = f->depth ? f->stack[f->top] : FLOW_STACK_UNKNOWN;
+
+	if (newest == FLOW_STACK_UNKNOWN || newest & FLOW_STACK_RETURN_NODE ||
+	    !calls(f, newest, function))
+		flow_push(f, FLOW_STACK_UNKNOWN);
+}
+
 bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
 {
 	node_id n = flow_target(f, ip);
@@ -49,7 +110,9 @@ bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
 		if (!code_was_missing && !f->last_ip_certain &&
 		    !(flags & (NODE_INTO_FUNCTION | NODE_CALL_PRECEDED)))
 			return false;
-		if (flags & NODE_CALL_PRECEDED)
+		if (flags & NODE_INTO_FUNCTION)
+			note_caller(f, n);
+		else if (flags & NODE_CALL_PRECEDED)
 			unwind_stack(f, ip);
 		f->guessed = code_was_missing && f->lost_tnt != TNT_EMPTY;
 	}
@@ -90,9 +153,9 @@ static bool try_bits(struct flow *f, uint64_t bits, unsigned count, uint64_t ip)
 	for (; count; count--, bits <<= 1)
 		if (!flow_step_to_branch(f) || !flow_take_bit(f, bits >> 63))
 			return false;
-	/* An empty stack leaves the CPU no choice but a TIP. */
+	/* An empty stack leaves the CPU no choice but a TIP; what waits unknown may be there. */
 	return flow_step_to_branch(f) && f->hot[f->node].kind == NODE_RETURN &&
-	       (f->depth == 0 || stack_ip(f, 0) == ip);
+	       (f->depth == 0 || f->stack[f->top] == FLOW_STACK_UNKNOWN || stack_ip(f, 0) == ip);
 }
 
 void flow_resume_agree(struct flow *f, uint64_t ip)

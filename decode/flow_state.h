@@ -26,6 +26,8 @@ enum {
 
 /* A return-stack entry: the call that waits, or, behind this bit, the node to return to. */
 #define FLOW_STACK_RETURN_NODE 0x80000000u
+/* Or: somebody in unknown code waits. */
+#define FLOW_STACK_UNKNOWN 0u
 
 enum flow_state {
 	FLOW_STATE_OFF,  /* tracing is off: f->node means nothing */
@@ -99,7 +101,7 @@ void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from
 	       uint32_t data);
 node_id flow_target(struct flow *f, uint64_t ip);
 void flow_push(struct flow *f, node_id call);
-node_id flow_pop(struct flow *f); /* where the newest call returns; 0 = empty */
+node_id flow_pop(struct flow *f); /* where the newest call returns; 0 = empty or unknown */
 /* One direct branch (or none) further from f->node, with its event. */
 bool flow_step(struct flow *f);
 bool flow_node_is_direct(const struct flow *f, node_id n);
@@ -121,6 +123,8 @@ static inline bool flow_has_code(const struct flow *f, node_id n)
 /* flow_packet.c: one packet at f->p, which the walk cannot use. */
 void flow_packet(struct flow *f);
 void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes);
+/* f->node is a return to unknown code, by its bit: a gap. */
+bool flow_return_unknown(struct flow *f);
 /* A TNT bit is at hand, but the branch at f->node needs a TIP: looks for it further on. */
 bool flow_deferred_tip(struct flow *f);
 /* f->node has no code: a gap. */
