@@ -186,7 +186,11 @@ static void print_event(const struct dump *d, struct source *s)
 	case FLOW_BEGIN:
 	case FLOW_RESUME: print_edge(d, s, "tr strt", "", 0, to); break;
 	case FLOW_END: print_end(d, s, e); break;
-	case FLOW_GAP: print_gap(d, s, e); break;
+	case FLOW_GAP:
+		/* Between two snapshots nothing went wrong. */
+		if (e->cause != LOSS_OVERWRITTEN)
+			print_gap(d, s, e);
+		break;
 	case FLOW_INTERRUPT: print_edge(d, s, "hw int", "", d->tables.hot[e->from].ip, to); break;
 	case FLOW_TX_ABORT: print_edge(d, s, "tx abrt", "", d->tables.hot[e->from].ip, to); break;
 	case FLOW_CALL:

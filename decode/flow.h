@@ -36,7 +36,9 @@ enum flow_kind {
 	FLOW_INTERRUPT, /* asynchronous: from = node at the interrupted ip -> to */
 	FLOW_EXIT,      /* back from the kernel or a handler: from (NODE_SYSRET) -> to */
 	FLOW_GAP,       /* trace lost: cause = enum loss; from = node where it was lost (0 = unknown);
-	                   data = lost bytes if known. What follows starts with FLOW_RESUME */
+	                   data = lost bytes if known. What follows starts with FLOW_RESUME,
+	                   FLOW_SYNC (at the next PSB) or FLOW_BEGIN (another task). A NODE_RETURN
+	                   as `from` of missing code returns into it: unknown code called */
 	FLOW_RESUME,    /* after a gap: execution is at `to`; cause = enum flow_resume */
 	FLOW_TX_BEGIN, FLOW_TX_COMMIT, FLOW_TX_ABORT,
 	FLOW_PTWRITE,   /* payload at data (index into the piece's payloads) */
@@ -82,6 +84,7 @@ struct flow_piece {
 	const struct aux_buffer *buffer;
 	uint64_t next_sync_ip;        /* ip of the FUP in the next piece's PSB+: where this one ends;
 	                                 0 = none or tracing off there */
+	uint64_t start_time_ns;       /* of the cut, where no PSB follows it; TIME_NONE = unknown */
 	uint64_t next_time_ns;        /* first known time of the next piece; TIME_NONE = none */
 	uint8_t cut;                  /* enum loss before bytes[0]; LOSS_NONE = continuous */
 	bool first;                   /* first piece of its buffer or snapshot */

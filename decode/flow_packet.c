@@ -52,12 +52,13 @@ void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes
 
 void flow_no_code(struct flow *f)
 {
-	bool is_mapped = f->cold[f->node].module.v != 0;
+	enum loss cause = LOSS_MISSING_CODE;
 
 	if (f->hot[f->node].kind == NODE_BAD)
-		flow_gap(f, LOSS_MISMATCH, f->node, 0);
-	else
-		flow_gap(f, is_mapped ? LOSS_MISSING_CODE : LOSS_BAD_IP, f->node, 0);
+		cause = LOSS_MISMATCH;
+	else if (!f->last_ip_certain && !f->cold[f->node].module.v)
+		cause = LOSS_BAD_IP; /* rather a wrong ip than unknown code */
+	flow_gap(f, cause, f->node, 0);
 }
 
 static void bad_packet(struct flow *f)
@@ -69,7 +70,9 @@ static void bad_packet(struct flow *f)
 
 static void overflow(struct flow *f)
 {
+	/* Returns across an overflow are not compressed. */
 	f->depth = 0;
+	f->bottom_unknown = false;
 	if (f->state == FLOW_STATE_LOST) {
 		f->gap = LOSS_OVERFLOW;
 		return;
@@ -140,11 +143,13 @@ static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
 
 bool flow_return_unknown(struct flow *f)
 {
-	if (f->hot[f->node].kind != NODE_RETURN || !(f->tnt >> 63) || f->depth == 0 ||
-	    f->stack[f->top] != FLOW_STACK_UNKNOWN)
+	bool is_entry = f->depth && f->stack[f->top] == FLOW_STACK_UNKNOWN;
+
+	if (f->hot[f->node].kind != NODE_RETURN || !(f->tnt >> 63) ||
+	    (!is_entry && (f->depth || !f->bottom_unknown)))
 		return false;
 	flow_pop(f);
-	flow_gap(f, LOSS_MISSING_CODE, f->node, 0);
+	flow_gap(f, is_entry ? LOSS_MISSING_CODE : LOSS_MISMATCH, f->node, 0);
 	return true;
 }
 
@@ -261,7 +266,7 @@ static void take_pge(struct flow *f, const struct packet *p)
 	bool was_lost = f->state == FLOW_STATE_LOST;
 	task_id before = f->task;
 
-	if (!take_ip(f, p))
+	if (!take_ip(f, p) || !f->last_ip_certain)
 		return;
 	f->async = false;
 	flow_context_begin(f, f->last_ip);
@@ -494,6 +499,14 @@ void flow_packet(struct flow *f)
 
 /* ---- pieces ---- */
 
+/* Behind a cut: the time is that of the cut, and no ip can be trusted that is not whole. */
+static void start_without_psb(struct flow *f)
+{
+	f->last_ip_certain = false;
+	flow_context_start(f);
+	flow_gap(f, f->piece->cut ? f->piece->cut : LOSS_BAD_PACKET, 0, 0);
+}
+
 void flow_start_piece(struct flow *f)
 {
 	const struct flow_piece *piece = f->piece;
@@ -513,7 +526,8 @@ void flow_start_piece(struct flow *f)
 	f->tnt = f->lost_tnt = TNT_EMPTY;
 	f->ordinal = 0;
 	f->depth = f->top = 0;
-	f->async = f->in_tx = f->tx_aborts = false;
+	f->async = f->in_tx = f->tx_aborts = f->guessed = false;
+	f->tried = f->bottom_unknown = false;
 	f->bind = 0;
 	f->task = (task_id){0};
 	f->space = (space_id){0};
@@ -521,9 +535,7 @@ void flow_start_piece(struct flow *f)
 	flow_time_start(&f->time, piece);
 	length = packet_decode(f->p, piece->count, f->context, &p);
 	if (length <= 0 || p.kind != PACKET_PSB) {
-		flow_context_start(f);
-		flow_gap(f, piece->cut ? piece->cut : LOSS_BAD_PACKET, 0, (uint32_t)piece->count);
-		f->p = f->end;
+		start_without_psb(f);
 		return;
 	}
 	for (f->p += length; in_header && f->p < f->end; f->p += length) {
@@ -559,6 +571,9 @@ void flow_start_piece(struct flow *f)
 		f->stats.packets += length > 0;
 	}
 	flow_context_start(f);
+	if (piece->cut)
+		flow_gap(f, piece->cut, 0, 0);
+	f->state = FLOW_STATE_OFF;
 	if (overflowed) {
 		overflow(f);
 	} else if (on && flow_peek_kind(f, f->p) != PACKET_TIP_PGE) {

@@ -102,19 +102,26 @@ bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
 
 	if (!n || !flow_has_code(f, n))
 		return false;
+	bool code_was_missing = f->gap == LOSS_MISSING_CODE;
 	if (how == FLOW_RESUME_TIP) {
-		bool code_was_missing = f->gap == LOSS_MISSING_CODE || f->gap == LOSS_BAD_IP;
 		uint8_t flags = f->hot[n].flags;
 
-		/* Behind lost bytes LastIP may be wrong: then only likely targets. */
-		if (!code_was_missing && !f->last_ip_certain &&
-		    !(flags & (NODE_INTO_FUNCTION | NODE_CALL_PRECEDED)))
+		/* Behind lost bytes LastIP may be wrong: then only likely targets, and one trial:
+		 * where it fails, bytes are lost rather than code wrong. */
+		if (!code_was_missing &&
+		    (f->tried ||
+		     (!f->last_ip_certain && !(flags & (NODE_INTO_FUNCTION | NODE_CALL_PRECEDED)))))
 			return false;
-		if (flags & NODE_INTO_FUNCTION)
+		f->tried |= !code_was_missing;
+		if (code_was_missing && flags & NODE_INTO_FUNCTION)
 			note_caller(f, n);
-		else if (flags & NODE_CALL_PRECEDED)
+		else if (code_was_missing && flags & NODE_CALL_PRECEDED)
 			unwind_stack(f, ip);
 		f->guessed = code_was_missing && f->lost_tnt != TNT_EMPTY;
+	}
+	if (!code_was_missing && f->gap != LOSS_OVERFLOW) {
+		f->depth = 0;
+		f->bottom_unknown = true;
 	}
 	f->node = n;
 	f->state = FLOW_STATE_ON;
@@ -155,7 +162,8 @@ static bool try_bits(struct flow *f, uint64_t bits, unsigned count, uint64_t ip)
 			return false;
 	/* An empty stack leaves the CPU no choice but a TIP; what waits unknown may be there. */
 	return flow_step_to_branch(f) && f->hot[f->node].kind == NODE_RETURN &&
-	       (f->depth == 0 || f->stack[f->top] == FLOW_STACK_UNKNOWN || stack_ip(f, 0) == ip);
+	       ((f->depth == 0 && !f->bottom_unknown) || f->stack[f->top] == FLOW_STACK_UNKNOWN ||
+		stack_ip(f, 0) == ip);
 }
 
 void flow_resume_agree(struct flow *f, uint64_t ip)

@@ -79,6 +79,7 @@ struct flow {
 	uint64_t tnt;
 	uint64_t ordinal; /* instructions run since the piece began */
 	unsigned depth, top;
+	bool bottom_unknown; /* bytes were lost: more calls may wait than the stack holds */
 	node_id stack[FLOW_STACK]; /* a ring: the newest at top */
 
 	/* a FUP that waits for its TIP or TIP.PGD */
@@ -91,6 +92,7 @@ struct flow {
 	/* in a gap */
 	enum loss gap;
 	uint64_t lost_tnt; /* the last TNT seen in it */
+	bool tried;        /* a TIP behind lost bytes was followed in this piece */
 	bool guessed;      /* resumed at a TIP, and no packet was used since */
 
 	node_id targets[FLOW_TARGETS];

@@ -28,11 +28,12 @@ void flow_time_done(struct flow_time *t)
 void flow_time_start(struct flow_time *t, const struct flow_piece *piece)
 {
 	t->reference_tsc = piece->buffer->reference_tsc;
-	t->have_tsc = t->have_tma = t->have_anchor = false;
+	t->have_tsc = t->have_tma = false;
 	t->cycles = 0;
 	t->pauses = 0;
 	t->anchor = (struct time_mark){0};
-	t->anchor_ns = 0;
+	t->have_anchor = piece->start_time_ns != TIME_NONE;
+	t->anchor_ns = t->have_anchor ? piece->start_time_ns : 0;
 	t->marks.count = 0;
 }
 
@@ -127,7 +128,7 @@ bool flow_time_packet(struct flow_time *t, const struct packet *packet)
 uint64_t flow_time_now(const struct flow_time *t)
 {
 	if (!t->have_tsc)
-		return TIME_NONE;
+		return t->have_anchor ? t->anchor_ns : TIME_NONE;
 	double cycles = (double)(t->cycles - t->anchor.cycles);
 
 	return clock_ns(&t->sideband->clock, t->tsc + (uint64_t)(cycles * t->tsc_per_cycle));

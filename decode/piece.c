@@ -21,6 +21,7 @@ struct finder {
 	VEC(struct span) run;
 	VEC(uint64_t) psbs; /* stream offsets */
 	uint8_t cut;        /* why the run begins, and what was skipped before it */
+	uint64_t cut_ns;    /* when */
 	bool first;
 };
 
@@ -127,6 +128,7 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 	struct flow_piece piece = {.count = end - off,
 				   .stream_off = off,
 				   .buffer = f->buffer,
+				   .start_time_ns = f->cut_ns,
 				   .next_time_ns = TIME_NONE,
 				   .cut = f->cut,
 				   .first = f->first};
@@ -156,6 +158,7 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 			before->next_sync_ip = ip;
 	}
 	f->cut = LOSS_NONE;
+	f->cut_ns = TIME_NONE;
 	f->first = false;
 	return vec_push(&f->out->items, piece);
 }
@@ -177,7 +180,14 @@ static bool finish_run(struct finder *f)
 			return false;
 	}
 	size_t psbs = f->psbs.count;
-	f->out->skipped_bytes += psbs ? f->psbs.items[0] - start : end - start;
+	uint64_t psb = psbs ? f->psbs.items[0] : end;
+	/* The hardware stopped in front of this cut and goes on behind it: whole packets. */
+	if (psb > start && (f->cut == LOSS_AUX_TRUNCATED || f->cut == LOSS_AUX_PARTIAL)) {
+		if (!add_piece(f, start, psb))
+			return false;
+	} else {
+		f->out->skipped_bytes += psb - start;
+	}
 	for (size_t i = 0; i < psbs; i++)
 		if (!add_piece(f, f->psbs.items[i], i + 1 < psbs ? f->psbs.items[i + 1] : end))
 			return false;
@@ -204,8 +214,10 @@ static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut
 			if (!finish_run(f))
 				return false;
 			f->first |= b->cuts.items[*cut].cause == LOSS_NONE;
-			if (b->cuts.items[*cut].cause != LOSS_NONE)
+			if (b->cuts.items[*cut].cause != LOSS_NONE) {
 				f->cut = b->cuts.items[*cut].cause;
+				f->cut_ns = b->cuts.items[*cut].time_ns;
+			}
 		}
 		if (*cut < b->cuts.count && b->cuts.items[*cut].stream_off < end)
 			until = b->cuts.items[*cut].stream_off;
@@ -222,7 +234,11 @@ static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut
 enum err pieces_find(const struct sideband *sideband, const struct aux_buffer *buffer,
 		     struct pieces *result)
 {
-	struct finder f = {.sideband = sideband, .buffer = buffer, .out = result, .first = true};
+	struct finder f = {.sideband = sideband,
+			   .buffer = buffer,
+			   .out = result,
+			   .cut_ns = TIME_NONE,
+			   .first = true};
 	bool good = true;
 	size_t cut = 0;
 

@@ -5,8 +5,9 @@
  *     pieces           [────────────][──]                  [──────]
  *
  * A piece begins with a PSB and ends at the next one, at a cut, at a hole or at the end. Bytes
- * behind a cut or hole belong to no piece until a PSB comes. A piece within one extent is a
- * pointer into it; one that straddles extents is gathered. */
+ * behind a cut or hole belong to no piece until a PSB comes; only where the ring was full,
+ * tracing goes on with whole packets, and a piece begins at the cut. A piece within one extent
+ * is a pointer into it; one that straddles extents is gathered. */
 #ifndef DECODE_PIECE_H
 #define DECODE_PIECE_H
 

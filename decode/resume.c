@@ -409,6 +409,12 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
+	if (cause == LOSS_MISSING_CODE && from && strand_node(s, from)->kind == NODE_RETURN) {
+		/* Back into the missing code that called. */
+		if (s->stack.count > 1)
+			strand_pop_to(s, s->top, 0);
+		return;
+	}
 	if (cause == LOSS_MISSING_CODE && s->stack.count && from &&
 	    s->stack.items[s->top].kind != FRAME_MISSING && !strand_is_uprobes(s, from))
 		/* Entered by a way that left no event: what runs now is not known. */
