@@ -15,6 +15,7 @@
 #include "decode/dump_packets.h"
 #include "decode/dump_records.h"
 #include "decode/dump_sideband.h"
+#include "decode/hits.h"
 #include "decode/join.h"
 #include "decode/perfdata.h"
 #include "decode/schedule.h"
@@ -131,6 +132,8 @@ static enum err pipeline_sideband(struct pipeline *p)
 {
 	enum err err = sideband_read(&p->file, p->symbolizer, &p->sideband, p->error);
 
+	if (err == ERR_NONE && p->bundle_open)
+		err = hits_add(&p->sideband, &p->bundle);
 	if (err != ERR_NONE)
 		return err;
 	pipeline_warn_damage(p);

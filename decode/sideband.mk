@@ -2,6 +2,7 @@
 libdecode_a_SOURCES += \
   decode/aux.c decode/aux.h \
   decode/dump_sideband.c decode/dump_sideband.h \
+  decode/hits.c decode/hits.h \
   decode/replay.c decode/replay.h \
   decode/sideband.c \
   decode/sideband_find.c \
@@ -18,7 +19,7 @@ decode_fuzz_sideband_fuzz_SOURCES = decode/fuzz/sideband_fuzz.c $(FUZZ_DRIVER) $
 decode_fuzz_sideband_fuzz_LDADD = $(SIDEBAND_LIBS)
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/aux_test decode/tests/sideband_cases_test \
+check_PROGRAMS += decode/tests/aux_test decode/tests/hits_test decode/tests/sideband_cases_test \
   decode/tests/sideband_test decode/tests/space_test decode/tests/switches_test \
   decode/tests/task_test decode/tests/trace_config_test
 decode_tests_sideband_cases_test_SOURCES = decode/tests/sideband_cases_test.c
@@ -27,6 +28,9 @@ decode_tests_sideband_cases_test_LDADD = $(SIDEBAND_LIBS) $(ZLIB_LIBS) $(CRITERI
 decode_tests_sideband_test_SOURCES = decode/tests/sideband_test.c $(SIDEBAND_STREAM)
 decode_tests_sideband_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_sideband_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
+decode_tests_hits_test_SOURCES = decode/tests/hits_test.c
+decode_tests_hits_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_hits_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_aux_test_SOURCES = decode/tests/aux_test.c
 decode_tests_aux_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_aux_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
