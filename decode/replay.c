@@ -501,7 +501,6 @@ bool replay_wants(uint32_t type)
 	case RECORD_ITRACE_START:
 	case RECORD_SWITCH:
 	case RECORD_SWITCH_CPU_WIDE:
-	case RECORD_NAMESPACES:
 	case RECORD_KSYMBOL:
 	case RECORD_TEXT_POKE: return true;
 	default: return false;

@@ -17,9 +17,11 @@
 #include "common/map64.h"
 #include "decode/aux.h"
 
+static const task_id nobody = {UINT32_MAX};
+
 struct cpu_state {
 	task_id running;  /* holds the CPU, as far as known */
-	task_id before;   /* who switched out to `running` */
+	task_id before;   /* who switched out to `running`, until that one's IN; else nobody */
 	bool may_write;   /* `before` has still to write its AUX record */
 	bool is_known;    /* `running` comes from a record */
 	bool is_off;      /* running has switched out, and nobody is known to have come in */
@@ -157,6 +159,10 @@ static bool switch_infer(struct switch_run *run, const struct switch_note *note,
 	} else {
 		item.earliest_ns = state->seen_ns;
 		item.time_ns = switch_gone_ns(run, note);
+		/* a stay that ends with the note began before it */
+		if (item.time_ns == note->time_ns &&
+		    (note->kind == SWITCH_IN || note->kind == SWITCH_OUT))
+			item.time_ns -= (item.time_ns - item.earliest_ns) / 2;
 		if (switch_stay_start(run, switch_stay_record(run, note, task), &start_ns) &&
 		    start_ns >= item.earliest_ns && start_ns <= item.latest_ns)
 			item.time_ns = start_ns;
@@ -167,8 +173,9 @@ static bool switch_infer(struct switch_run *run, const struct switch_note *note,
 			return false;
 	}
 	state->running = task;
+	state->before = nobody;
 	state->is_known = true;
-	state->is_off = state->is_arriving = false;
+	state->is_off = state->is_arriving = state->may_write = false;
 	return switch_push_cpu(run, item);
 }
 
@@ -188,7 +195,7 @@ static bool switch_in(struct switch_run *run, const struct switch_note *note)
 	struct cpu_state *state = &run->state;
 	task_id before = note->other;
 
-	if (state->running.v != note->task.v && !switch_arrived(run, run->state.seen_ns, true))
+	if (state->running.v != note->task.v && !switch_arrived(run, state->seen_ns, true))
 		return false;
 	if (note->has_other && before.v != state->before.v &&
 	    (!state->is_known || before.v != state->running.v) && (state->is_known || before.v) &&
@@ -202,8 +209,8 @@ static bool switch_in(struct switch_run *run, const struct switch_note *note)
 		      !state->is_arriving;
 	/* without knowledge of others: before its first record no one else was traced here */
 	uint64_t from_ns = !state->is_known && !note->has_other ? 0 : note->time_ns;
-	state->is_arriving = false;
-	state->may_write = false;
+	state->before = nobody;
+	state->is_arriving = state->may_write = false;
 	return (was_in || switch_push_task(run, note->task, note->time_ns, true, false, false)) &&
 	       switch_to(run, note->task, from_ns);
 }
@@ -217,10 +224,10 @@ static bool switch_seen(struct switch_run *run, const struct switch_note *note)
 		return true;
 	}
 	if (state->is_known && note->task.v == state->running.v)
-		return state->is_off || switch_arrived(run, run->state.seen_ns, false);
+		return state->is_off || switch_arrived(run, state->seen_ns, false);
 	if (!state->is_known && note->task.v == 0)
 		return true;
-	return switch_arrived(run, run->state.seen_ns, true) && switch_infer(run, note, note->task);
+	return switch_arrived(run, state->seen_ns, true) && switch_infer(run, note, note->task);
 }
 
 static bool switch_out(struct switch_run *run, const struct switch_note *note)
@@ -229,10 +236,10 @@ static bool switch_out(struct switch_run *run, const struct switch_note *note)
 
 	if ((!state->is_known && note->task.v) ||
 	    (state->is_known && state->running.v != note->task.v)) {
-		if (!switch_arrived(run, run->state.seen_ns, true) ||
+		if (!switch_arrived(run, state->seen_ns, true) ||
 		    !switch_infer(run, note, note->task))
 			return false;
-	} else if (!switch_arrived(run, run->state.seen_ns, true)) {
+	} else if (!switch_arrived(run, state->seen_ns, true)) {
 		return false;
 	}
 	if (!state->is_off &&
