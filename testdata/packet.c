@@ -30,12 +30,13 @@ void packet_psb(struct packet_writer *w)
 {
 	for (int i = 0; i < 8; i++)
 		packet_raw(w, "\x02\x82", 2);
-	w->last_ip = 0;
+	w->ip_known = false;
 }
 
 void packet_psbend(struct packet_writer *w)
 {
 	packet_raw(w, "\x02\x23", 2);
+	w->ip_known = false;
 }
 
 void packet_tnt_short(struct packet_writer *w, uint64_t taken, unsigned count)
@@ -60,15 +61,16 @@ void packet_ip_as(struct packet_writer *w, enum packet_ip_kind kind, unsigned ip
 	put(w, "", 0, kind | ip_bytes << 5, 1);
 	put(w, "", 0, ip, count[ip_bytes & 7]);
 	w->last_ip = ip;
+	w->ip_known = true;
 }
 
 void packet_ip(struct packet_writer *w, enum packet_ip_kind kind, uint64_t ip)
 {
 	unsigned ip_bytes = 6;
 
-	if (ip >> 16 == w->last_ip >> 16)
+	if (w->ip_known && ip >> 16 == w->last_ip >> 16)
 		ip_bytes = 1;
-	else if (ip >> 32 == w->last_ip >> 32)
+	else if (w->ip_known && ip >> 32 == w->last_ip >> 32)
 		ip_bytes = 2;
 	else if ((uint64_t)((int64_t)(ip << 16) >> 16) == ip)
 		ip_bytes = 3;

@@ -15,12 +15,14 @@ enum packet_ip_kind { PACKET_TIP = 0x0d, PACKET_PGE = 0x11, PACKET_PGD = 0x01, P
 struct packet_writer {
 	VEC(uint8_t) bytes;
 	uint64_t last_ip;
+	bool ip_known; /* false: the next IP is written in full */
 	bool failed;
 };
 
 void packet_raw(struct packet_writer *w, const void *bytes, size_t count);
 void packet_pad(struct packet_writer *w);
-void packet_psb(struct packet_writer *w); /* clears the last IP, too */
+/* Behind both, the next IP comes in full: CPUs compress against nothing in a PSB+. */
+void packet_psb(struct packet_writer *w);
 void packet_psbend(struct packet_writer *w);
 /* `count` outcomes, the oldest in the highest bit; 1-6 short, 1-47 long. */
 void packet_tnt_short(struct packet_writer *w, uint64_t taken, unsigned count);

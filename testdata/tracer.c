@@ -56,7 +56,7 @@ static struct packet_writer *out(struct tracer *t)
 	if (!t->losing)
 		return &t->out;
 	nowhere.bytes.count = 0;
-	nowhere.last_ip = 0;
+	nowhere.ip_known = false;
 	return &nowhere;
 }
 
