@@ -393,6 +393,21 @@ void strand_on_end(struct strand *s, node_id from, unsigned cause)
 		strand_pop_to(s, s->top, 0);
 }
 
+/* What runs now is not known. If it was called or jumped to, its frame is there already. */
+static void strand_enter_missing(struct strand *s, node_id from)
+{
+	bool returned = strand_node(s, from)->kind == NODE_RETURN; /* to who called unseen */
+
+	if (returned)
+		strand_pop_to(s, s->top, 0);
+	if ((s->stack.count && s->stack.items[s->top].kind == FRAME_MISSING) ||
+	    strand_is_uprobes(s, from))
+		return;
+	uint32_t b = weave_bracket(s->weave, BRACKET_MISSING_CODE, returned ? 0 : from, 0);
+	uint32_t row = strand_open_call(s, CALL_BRACKET, b, 0, CALL_START_INFERRED);
+	strand_push_frame(s, (struct frame){.call = row, .kind = FRAME_MISSING});
+}
+
 void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 {
 	if (cause < LOSS_COUNT)
@@ -409,16 +424,8 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
-	if (cause == LOSS_MISSING_CODE && from && strand_node(s, from)->kind == NODE_RETURN) {
-		/* Back into the missing code that called. */
-		if (s->stack.count > 1)
-			strand_pop_to(s, s->top, 0);
-		return;
-	}
-	if (cause == LOSS_MISSING_CODE && s->stack.count && from &&
-	    s->stack.items[s->top].kind != FRAME_MISSING && !strand_is_uprobes(s, from))
-		/* Entered by a way that left no event: what runs now is not known. */
-		strand_push(s, from, 0, 0, CALL_START_INFERRED);
+	if (cause == LOSS_MISSING_CODE && s->stack.count && from)
+		strand_enter_missing(s, from);
 }
 
 void strand_on_resume(struct strand *s, node_id to)

@@ -23,7 +23,7 @@
  *     TIME begin|sync|resume TO
  *     TIME end syscall|async|call|icall|ret|jmp|ijmp|jcc FROM
  *     TIME call|icall|ret|jmp|ijmp|step|entry|intr|exit FROM TO
- *     TIME gap CAUSE [FROM]
+ *     TIME gap CAUSE [FROM [ret]]     ret: FROM is a return, whose target is not known
  *     TIME tx begin|commit|abort [TO]
  *     expect
  *     START..END NAME [marks]         two blanks a level; an inlined frame is (NAME)
@@ -424,6 +424,8 @@ static void story_event(struct story *s, char **words, int count)
 	case FLOW_GAP:
 		e.cause = story_cause(s, words[2]);
 		e.from = count > 3 ? story_node(s, words[3]) : 0;
+		if (count > 4 && strcmp(words[4], "ret") == 0)
+			graph.hot[e.from].kind = NODE_RETURN;
 		break;
 	case FLOW_TX_BEGIN:
 		e.kind = strcmp(words[2], "begin") == 0    ? FLOW_TX_BEGIN
