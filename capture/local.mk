@@ -5,7 +5,9 @@ libcapture_a_SOURCES = \
   capture/check.c capture/check.h \
   capture/child.c capture/child.h \
   capture/clock.c capture/clock.h \
-  capture/collect.c capture/collect.h \
+  capture/collect_plan.c capture/collect_plan.h \
+  capture/collector.c capture/collector.h \
+  capture/file_copy.c capture/file_copy.h \
   capture/options.c capture/options.h \
   capture/output.c capture/output.h \
   capture/perf_argv.c capture/perf_argv.h \

@@ -4,6 +4,7 @@
  *       -> perf.data's summary -> collect the files -> manifest -> rename or pack */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #include "capture/check.h"
 #include "capture/child.h"
 #include "capture/clock.h"
-#include "capture/collect.h"
+#include "capture/collect_plan.h"
+#include "capture/file_copy.h"
 #include "capture/options.h"
 #include "capture/output.h"
 #include "capture/perf_argv.h"
@@ -144,6 +146,30 @@ static enum err finish_bundle(struct capture *c, const struct perf_summary *summ
 	return err;
 }
 
+static char late_words[PATH_MAX + 64]; /* for on_late_signal() */
+
+/* Copying and packing may take long, and who does not want to wait gets what there is. */
+static void on_late_signal(int sig)
+{
+	ssize_t told = write(STDERR_FILENO, late_words, strlen(late_words));
+
+	(void)told; /* nobody is left to tell */
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void catch_late_signals(struct session *s, const char *dir)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+	snprintf(late_words, sizeof late_words, "pt-capture: interrupted; what there is is in %s\n",
+		 dir);
+	for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+		if (signal(signals[i], on_late_signal) == SIG_IGN)
+			signal(signals[i], SIG_IGN); /* as whoever started us wanted it */
+	session_let_signals_act(s);
+}
+
 /* After perf has ended. recorded: whether it ended well. */
 static int finish_capture(struct capture *c, enum err recorded, struct error *error)
 {
@@ -233,6 +259,7 @@ static int record(struct capture *c, struct session *s, const char *program)
 		output_discard(&c->output);
 		return report(&error, err, s->program_code);
 	}
+	catch_late_signals(s, c->output.dir);
 	int code = finish_capture(c, err, &error);
 	if (s->ready && program) { /* it runs on even when its capture failed */
 		int program_code = session_wait_program(s);
@@ -309,7 +336,7 @@ static int bundle_existing(struct capture *c)
 		return report(&error, err, EXIT_CAPTURE_FAILED);
 	err = output_begin(o->output, command_names[o->command], &c->output, &error);
 	if (err == ERR_NONE)
-		err = collect_tree(o->perf_data, c->output.dir, "perf.data", &error);
+		err = file_copy_tree(o->perf_data, c->output.dir, "perf.data", &error);
 	if (err == ERR_NONE) {
 		say_losses(&summary);
 		if (summary.aux_bytes == 0)

@@ -57,6 +57,19 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Those that become events of the loop. */
+static sigset_t handled_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR2);
+	return set;
+}
+
 enum err session_init(const struct capture_options *options, struct collector *collector,
 		      struct bundle *bundle, const char *data_path, const char *log_path,
 		      struct session *session, struct error *error)
@@ -66,16 +79,11 @@ enum err session_init(const struct capture_options *options, struct collector *c
 			    .bundle = bundle,
 			    .data_path = data_path,
 			    .log_path = log_path};
-	sigset_t set;
+	sigset_t set = handled_signals();
 
 	s.recorder =
 		(struct recorder){.pidfd = -1, .control_fd = -1, .ack_fd = -1, .guardian_fd = -1};
 	s.tracee = (struct tracee){.pidfd = -1, .gate_fd = -1, .failure_fd = -1};
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR2);
 	signal(SIGPIPE, SIG_IGN); /* a perf that is gone is told by EPIPE */
 	sigprocmask(SIG_BLOCK, &set, &s.old_mask);
 	s.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -358,12 +366,10 @@ static void tend_triggers(struct loop *l)
 		return;
 	l->rescan_at = l->now + RESCAN_MS;
 	on_hit(l); /* a wake-up may have been lost: see trigger_take_hits() */
-	enum err err = trigger_rescan(s->trigger, l->error);
-	if (err != ERR_NONE && err != ERR_NOT_FOUND) {
-		l->err = err;
-		begin_to_stop(l);
-		return;
-	}
+	struct error why;
+	enum err err = trigger_rescan(s->trigger, &why);
+	if (err != ERR_NONE && err != ERR_NOT_FOUND) /* the threads that are watched still count */
+		log_repeated("a new thread is not watched", "%s", why.message);
 	if (!l->armed && l->now >= l->arm_at && l->ack_by == 0 &&
 	    l->triggered < wanted_snapshots(s)) {
 		l->armed = true;
@@ -529,8 +535,17 @@ enum err session_record(struct session *s, const struct perf_argv *perf, struct 
 	return ERR_NONE;
 }
 
+void session_let_signals_act(struct session *s)
+{
+	signal(SIGUSR2, SIG_IGN); /* too late for a snapshot, and no reason to die */
+	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+}
+
 int session_wait_program(struct session *s)
 {
+	sigset_t set = handled_signals();
+
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	while (!tracee_poll_ended(&s->tracee)) {
 		struct pollfd fds[] = {{.fd = s->signal_fd, .events = POLLIN},
 				       {.fd = s->tracee.pidfd, .events = POLLIN}};

@@ -12,12 +12,13 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "capture/collect.h"
+#include "capture/collector.h"
 #include "capture/options.h"
 #include "capture/perf_argv.h"
 #include "capture/recorder.h"
 #include "capture/tracee.h"
 #include "capture/trigger.h"
+#include "common/bundle.h"
 #include "common/error.h"
 
 struct session {
@@ -58,6 +59,9 @@ MUST_CHECK enum err session_resolve_triggers(struct session *session, pid_t pid,
  * it may be tried again. */
 MUST_CHECK enum err session_record(struct session *session, const struct perf_argv *perf,
 				   struct error *error);
+/* From here on signals act on us as they would on any program, but SIGUSR2 does nothing: for
+ * the time of finishing the bundle. session_wait_program() takes them back. */
+void session_let_signals_act(struct session *session);
 /* run: waits for the end of the program; its exit code. Signals are passed on to it. */
 int session_wait_program(struct session *session);
 void session_done(struct session *session);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "common/log.h"
 #include "common/vec.h"
 
 enum { PAGE = 4096, RING_BYTES = PAGE, HEADER_BYTES = 8, KERNEL_FRAME_MARKS = 4095 };
@@ -213,9 +214,16 @@ static bool list_threads(pid_t pid, pid_t *tids, size_t *count)
 	DIR *dir = opendir(path);
 	if (!dir)
 		return false;
-	while (*count < TRIGGER_THREADS_MAX && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			tids[(*count)++] = (pid_t)atoi(entry->d_name);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (*count == TRIGGER_THREADS_MAX) {
+			log_repeated("threads without a trigger", "only %d threads are watched",
+				     TRIGGER_THREADS_MAX);
+			break;
+		}
+		tids[(*count)++] = (pid_t)atoi(entry->d_name);
+	}
 	closedir(dir);
 	qsort(tids, *count, sizeof *tids, compare_tids);
 	return *count > 0;

@@ -1,8 +1,7 @@
-/* See collect.h. */
-#include "capture/collect.h"
+/* See collect_plan.h. */
+#include "capture/collect_plan.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,312 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { CMDLINE_MAX = 4096, DESCENT_MAX = 8 };
-
-#define DELETED " (deleted)"
-
-/* ---- looking ---- */
-
-/* An absolute path below a directory, one step at a time, following no symlink at all: maps
- * show names that are already resolved, so a link in one was put there since. */
-static int open_below(int root, const char *path)
-{
-	char part[NAME_MAX + 1];
-	int fd = dup(root);
-
-	while (fd >= 0) {
-		path += strspn(path, "/");
-		size_t n = strcspn(path, "/");
-		bool last = path[n] == '\0';
-
-		if (n == 0 || n > NAME_MAX || (n == 2 && memcmp(path, "..", 2) == 0)) {
-			close(fd);
-			errno = EINVAL;
-			return -1;
-		}
-		memcpy(part, path, n);
-		part[n] = '\0';
-		int next = openat(fd, part,
-				  last ? O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
-				       : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		close(fd);
-		if (last)
-			return next;
-		fd = next;
-		path += n;
-	}
-	return -1;
-}
-
-static int open_root(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
-	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-static bool is_regular(int fd, uint64_t inode)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	       (inode == 0 || st.st_ino == inode);
-}
-
-static int open_mapped(pid_t pid, const char *range, const char *path, uint64_t inode)
-{
-	char name[128];
-
-	snprintf(name, sizeof name, "/proc/%d/map_files/%.64s", (int)pid, range);
-	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && path[0] == '/') {
-		int root = open_root(pid);
-
-		fd = root >= 0 ? open_below(root, path) : -1;
-		if (root >= 0)
-			close(root);
-	}
-	if (fd >= 0 && !is_regular(fd, inode)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
-static bool is_held(const struct collector *c, uint64_t device, uint64_t inode)
-{
-	for (size_t i = c->files.count; i-- > 0;)
-		if (c->files.items[i].inode == inode && c->files.items[i].device == device)
-			return true;
-	return false;
-}
-
-static void strip_deleted(char *path)
-{
-	size_t n = strlen(path), m = strlen(DELETED);
-
-	if (n > m && strcmp(path + n - m, DELETED) == 0)
-		path[n - m] = '\0';
-}
-
-/* "7f00-7f10 r-xp 00001000 fe:01 1234   /usr/lib/x" */
-static void look_at_mapping(struct collector *c, pid_t pid, char *line)
-{
-	unsigned major, minor;
-	unsigned long long inode;
-	char range[64], perms[8];
-	int path_at = 0;
-
-	if (sscanf(line, "%63s %7s %*x %x:%x %llu %n", range, perms, &major, &minor, &inode,
-		   &path_at) < 5 ||
-	    path_at == 0 || inode == 0 || perms[2] != 'x')
-		return;
-	uint64_t device = makedev(major, minor);
-	char *path = line + path_at;
-	path[strcspn(path, "\n")] = '\0';
-	if (is_held(c, device, inode))
-		return;
-	strip_deleted(path);
-	int fd = c->files.count < COLLECT_OPEN_MAX ? open_mapped(pid, range, path, inode) : -1;
-	struct held_file file = {
-		.path = fd >= 0 ? strdup(path) : NULL, .device = device, .inode = inode, .fd = fd};
-	if (!file.path || !vec_push(&c->files, file)) {
-		free(file.path);
-		if (fd >= 0)
-			close(fd);
-		c->skipped++;
-	}
-}
-
-static char *read_small(pid_t pid, const char *name, size_t bytes, size_t *length)
-{
-	char path[64];
-	char *text = malloc(bytes + 1);
-
-	*length = 0;
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		ssize_t n = read(fd, text, bytes);
-
-		*length = n > 0 ? (size_t)n : 0;
-		close(fd);
-	}
-	if (text)
-		text[*length] = '\0';
-	return text;
-}
-
-/* perf-PID.map lies in the process's own /tmp under the number it knows itself by. Only a
- * file of the process's own user counts: /tmp belongs to everybody. */
-static int open_perf_map(pid_t pid, uint32_t uid)
-{
-	size_t length;
-	char *status = read_small(pid, "status", 8192, &length);
-	const char *line = status ? strstr(status, "\nNSpid:") : NULL;
-	int inner = (int)pid;
-	char path[64];
-	struct stat st;
-
-	if (line) { /* one number a namespace, the innermost last */
-		const char *at = line + strlen("\nNSpid:");
-		char *end;
-
-		for (long n = strtol(at, &end, 10); end != at; n = strtol(at, &end, 10)) {
-			inner = (int)n;
-			at = end;
-			at += strspn(at, "\t ");
-			if (*at == '\n')
-				break;
-		}
-	}
-	free(status);
-	snprintf(path, sizeof path, "tmp/perf-%d.map", inner);
-	int root = open_root(pid);
-	int fd = root >= 0 ? open_below(root, path) : -1;
-	if (root >= 0)
-		close(root);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
-static char *read_cmdline(pid_t pid)
-{
-	size_t length;
-	char *text = read_small(pid, "cmdline", CMDLINE_MAX, &length);
-
-	if (text && length > 0 && text[length - 1] == '\0')
-		length--;
-	for (size_t i = 0; text && i < length; i++)
-		if (iscntrl((unsigned char)text[i]))
-			text[i] = ' ';
-	return text;
-}
-
-static struct held_process *hold_process(struct collector *c, pid_t pid)
-{
-	char path[64];
-	struct stat st;
-	size_t length;
-
-	for (size_t i = 0; i < c->processes.count; i++)
-		if (c->processes.items[i].pid == pid)
-			return &c->processes.items[i];
-	snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	if (c->processes.count == COLLECT_PROCESSES_MAX || stat(path, &st) != 0)
-		return NULL;
-	struct held_process process = {.pid = pid,
-				       .uid = st.st_uid,
-				       .perf_map_fd = -1,
-				       .comm = read_small(pid, "comm", 64, &length),
-				       .cmdline = read_cmdline(pid)};
-	if (process.comm)
-		process.comm[strcspn(process.comm, "\n")] = '\0';
-	if (!vec_push(&c->processes, process)) {
-		free(process.comm);
-		free(process.cmdline);
-		return NULL;
-	}
-	return vec_last(&c->processes);
-}
-
-static void look(struct collector *c, pid_t pid, int depth);
-
-static void look_at_children(struct collector *c, pid_t pid, int depth)
-{
-	char path[64], text[4096];
-	struct dirent *entry;
-
-	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-	DIR *dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		snprintf(path, sizeof path, "%.20s/children", entry->d_name);
-		int fd = entry->d_name[0] == '.' ? -1
-						 : openat(dirfd(dir), path, O_RDONLY | O_CLOEXEC);
-		ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-
-		if (fd >= 0)
-			close(fd);
-		text[n > 0 ? n : 0] = '\0';
-		for (char *at = text, *end;; at = end) {
-			long child = strtol(at, &end, 10);
-
-			if (end == at)
-				break;
-			look(c, (pid_t)child, depth + 1);
-		}
-	}
-	if (dir)
-		closedir(dir);
-}
-
-static void look(struct collector *c, pid_t pid, int depth)
-{
-	char path[64], *line = NULL;
-	size_t room = 0;
-	struct held_process *process = hold_process(c, pid);
-
-	if (!process || depth > DESCENT_MAX)
-		return;
-	if (depth == 0 && process->cmdline) { /* it may have called exec since */
-		char *now = read_cmdline(pid);
-		size_t length;
-		char *comm = read_small(pid, "comm", 64, &length);
-
-		if (now && comm && length > 0) {
-			comm[strcspn(comm, "\n")] = '\0';
-			free(process->cmdline);
-			free(process->comm);
-			process->cmdline = now;
-			process->comm = comm;
-		} else {
-			free(now);
-			free(comm);
-		}
-	}
-	if (process->perf_map_fd < 0)
-		process->perf_map_fd = open_perf_map(pid, process->uid);
-	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-	FILE *maps = c->no_binaries ? NULL : fopen(path, "re");
-	while (maps && getline(&line, &room, maps) > 0)
-		look_at_mapping(c, pid, line);
-	free(line);
-	if (maps)
-		fclose(maps);
-	look_at_children(c, pid, depth);
-}
-
-void collector_look(struct collector *c, pid_t pid)
-{
-	look(c, pid, 0);
-}
-
-void collector_done(struct collector *c)
-{
-	for (size_t i = 0; i < c->files.count; i++) {
-		free(c->files.items[i].path);
-		close(c->files.items[i].fd);
-	}
-	for (size_t i = 0; i < c->processes.count; i++) {
-		struct held_process *p = &c->processes.items[i];
-
-		free(p->comm);
-		free(p->cmdline);
-		if (p->perf_map_fd >= 0)
-			close(p->perf_map_fd);
-	}
-	vec_done(&c->files);
-	vec_done(&c->processes);
-}
-
-/* ---- planning ---- */
+#include "capture/file_copy.h"
 
 enum planned_kind {
 	PLANNED_CODE,
@@ -494,7 +190,7 @@ static void plan_mapping(struct collect_plan *plan, const struct perf_mapping *m
 	uint64_t bytes;
 
 	snprintf(path, sizeof path, "%s", mapping->path);
-	strip_deleted(path);
+	collector_strip_deleted(path);
 	for (size_t i = 0; i <= c->files.count && !c->no_binaries; i++) {
 		bool host = i == c->files.count;
 
@@ -507,7 +203,7 @@ static void plan_mapping(struct collect_plan *plan, const struct perf_mapping *m
 				why = plan_text(plan, strerror(errno));
 			continue;
 		}
-		if (is_regular(fd, 0)) {
+		if (collector_is_regular(fd, 0)) {
 			file_build_id(fd, &id, &bytes);
 			if (mapping->build_id.length == 0
 				    ? !host || is_code(fd)
@@ -689,81 +385,14 @@ void collect_plan_free(struct collect_plan *plan)
 
 /* ---- copying ---- */
 
-static enum err make_parents(const char *dir, const char *name, struct error *error)
-{
-	char path[PATH_MAX];
-	size_t base = strlen(dir) + 1;
-
-	snprintf(path, sizeof path, "%s/%s", dir, name);
-	for (char *slash = path + base; (slash = strchr(slash, '/')); *slash++ = '/') {
-		*slash = '\0';
-		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			return error_set(error, ERR_IO, "%s: %s", path, strerror(errno));
-	}
-	return ERR_NONE;
-}
-
-static enum err write_all(int fd, const void *data, size_t bytes, const char *path,
-			  struct error *error)
-{
-	for (const char *at = data; bytes > 0;) {
-		ssize_t n = write(fd, at, bytes);
-
-		if (n <= 0)
-			return error_set(error, ERR_IO, "%s: %s", path, strerror(errno));
-		at += n;
-		bytes -= (size_t)n;
-	}
-	return ERR_NONE;
-}
-
-static enum err copy_content(int from, int to, const char *path, struct error *error)
-{
-	static char buffer[256 << 10]; /* one copy at a time */
-	bool in_kernel = true;
-	off_t at = 0;
-
-	for (;;) {
-		/* shares blocks or copies without passing through us, where it can */
-		ssize_t n = in_kernel ? copy_file_range(from, &at, to, NULL, 1 << 30, 0) : -1;
-
-		if (n > 0)
-			continue;
-		in_kernel = false; /* also after 0: some file systems say 0 instead of refusing */
-		n = pread(from, buffer, sizeof buffer, at);
-		if (n == 0)
-			return ERR_NONE;
-		if (n < 0)
-			return error_set(error, ERR_IO, "%s: reading its source: %s", path,
-					 strerror(errno));
-		enum err err = write_all(to, buffer, (size_t)n, path, error);
-		if (err != ERR_NONE)
-			return err;
-		at += n;
-	}
-}
-
 static enum err copy_item(const struct planned *item, const char *dir, struct error *error)
 {
-	char path[PATH_MAX];
 	const uint8_t *vdso;
 	size_t bytes;
 
-	if (snprintf(path, sizeof path, "%s/%s", dir, item->name) >= (int)sizeof path)
-		return error_set(error, ERR_LIMIT, "%s: name too long", dir);
-	enum err err = make_parents(dir, item->name, error);
-	if (err != ERR_NONE)
-		return err;
-	int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to < 0)
-		return error_set(error, ERR_IO, "%s: %s", path, strerror(errno));
-	if (item->kind == PLANNED_VDSO)
-		err = find_vdso(&vdso, &bytes) ? write_all(to, vdso, bytes, path, error) : ERR_NONE;
-	else
-		err = copy_content(item->fd, to, path, error);
-	if (close(to) != 0 && err == ERR_NONE)
-		err = error_set(error, ERR_IO, "%s: %s", path, strerror(errno));
-	return err;
+	if (item->kind == PLANNED_VDSO && find_vdso(&vdso, &bytes))
+		return file_copy_memory(vdso, bytes, dir, item->name, error);
+	return file_copy_fd(item->fd, dir, item->name, error);
 }
 
 static bool describe(const struct planned *item, struct bundle *b)
@@ -834,53 +463,4 @@ enum err collect_plan_copy(struct collect_plan *plan, const char *dir, struct bu
 	if (!describe_processes(plan->collector, bundle))
 		return error_set(error, ERR_NOMEM, "%s", error_name(ERR_NOMEM));
 	return ERR_NONE;
-}
-
-static enum err copy_file(const char *from, const char *dir, const char *name, struct error *error)
-{
-	struct planned item = {.fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .name = name};
-
-	if (item.fd < 0)
-		return error_set(error, ERR_IO, "%s: %s", from, strerror(errno));
-	enum err err = is_regular(item.fd, 0)
-			       ? copy_item(&item, dir, error)
-			       : error_set(error, ERR_UNSUPPORTED, "%s: not a regular file", from);
-	close(item.fd);
-	return err;
-}
-
-static enum err copy_tree(const char *from, const char *dir, const char *name, int depth,
-			  struct error *error)
-{
-	struct stat st;
-	struct dirent *entry;
-	enum err err = ERR_NONE;
-
-	if (stat(from, &st) != 0)
-		return error_set(error, ERR_IO, "%s: %s", from, strerror(errno));
-	if (!S_ISDIR(st.st_mode))
-		return copy_file(from, dir, name, error);
-	DIR *listing = depth < 3 ? opendir(from) : NULL;
-	if (!listing)
-		return error_set(error, ERR_IO, "%s: cannot be listed", from);
-	while (err == ERR_NONE && (entry = readdir(listing))) {
-		char child_from[PATH_MAX], child_name[PATH_MAX];
-
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if (snprintf(child_from, sizeof child_from, "%s/%s", from, entry->d_name) >=
-			    (int)sizeof child_from ||
-		    snprintf(child_name, sizeof child_name, "%s/%s", name, entry->d_name) >=
-			    (int)sizeof child_name)
-			err = error_set(error, ERR_LIMIT, "%s: name too long", from);
-		else
-			err = copy_tree(child_from, dir, child_name, depth + 1, error);
-	}
-	closedir(listing);
-	return err;
-}
-
-enum err collect_tree(const char *from, const char *dir, const char *name, struct error *error)
-{
-	return copy_tree(from, dir, name, 0, error);
 }
