@@ -305,7 +305,8 @@ static int open_parent(struct extractor *x, char *name, const char **base)
 {
 	int fd = dup(x->dir);
 
-	for (char *slash; fd >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+	*base = name;
+	for (char *slash; fd >= 0 && (slash = strchr(name, '/')); *base = name = slash + 1) {
 		*slash = '\0';
 		if (mkdirat(fd, name, 0700) != 0 && errno != EEXIST) {
 			close(fd);
@@ -315,7 +316,6 @@ static int open_parent(struct extractor *x, char *name, const char **base)
 		close(fd);
 		fd = next;
 	}
-	*base = name;
 	return fd;
 }
 
