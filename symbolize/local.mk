@@ -32,7 +32,8 @@ TINY_ELF = symbolize/tests/tiny_elf.c symbolize/tests/tiny_elf.h
 
 if HAVE_CRITERION
 check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \
-  symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/object_test symbolize/tests/search_test \
+  symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/nomem_test symbolize/tests/object_test \
+  symbolize/tests/search_test \
   symbolize/tests/symbolize_test symbolize/tests/symtab_test
 symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
 symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
@@ -46,6 +47,11 @@ symbolize_tests_generated_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_jit_test_SOURCES = symbolize/tests/jit_test.c
 symbolize_tests_jit_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_jit_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_nomem_test_SOURCES = symbolize/tests/nomem_test.c $(TINY_ELF)
+symbolize_tests_nomem_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_nomem_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_nomem_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc \
+  -Wl,--wrap=realloc
 symbolize_tests_object_test_SOURCES = symbolize/tests/object_test.c $(TINY_ELF)
 symbolize_tests_object_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_object_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
