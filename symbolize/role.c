@@ -55,7 +55,7 @@ static const struct {
 
 uint8_t role_of_name(const char *name)
 {
-	if (!strchr("_lsirakc", name[0]) || (name[0] == '_' && name[1] == 'Z'))
+	if (name[0] == '_' ? !name[1] || !strchr("_dUls", name[1]) : !strchr("lsirakc", name[0]))
 		return FUNC_PLAIN;
 	for (size_t i = 0; i < sizeof role_names / sizeof role_names[0]; i++) {
 		const char *want = role_names[i].name;

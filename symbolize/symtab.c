@@ -34,6 +34,8 @@ size_t symtab_piece_parent_length(const char *name)
 	return 0;
 }
 
+#define RANK_DOT 8 /* the name has a suffix, as outlined pieces do */
+
 /* Of two names of one function the better has the lower rank. */
 static uint8_t symbol_rank(bool sized, bool label, unsigned binding, const char *name)
 {
@@ -41,7 +43,7 @@ static uint8_t symbol_rank(bool sized, bool label, unsigned binding, const char 
 
 	rank += label ? 64 : 0;
 	rank += binding == STB_LOCAL ? 32 : binding == STB_WEAK ? 16 : 0;
-	rank += strchr(name, '.') ? 8 : 0;
+	rank += strchr(name, '.') ? RANK_DOT : 0;
 	for (unsigned i = 0; i < 4 && name[i] == '_'; i++)
 		rank++;
 	return (uint8_t)rank;
@@ -254,9 +256,10 @@ static bool symtab_join_pieces(struct symtab *t)
 
 	for (size_t i = 0; ok && i < t->symbols.count; i++) {
 		const struct symtab_symbol *s = &t->symbols.items[i];
-		size_t length = s->func == SYMTAB_NONE || t->funcs.items[s->func].name != s->name
-					? 0
-					: symtab_piece_parent_length(s->name);
+		size_t length = s->func != SYMTAB_NONE && s->rank & RANK_DOT &&
+						t->funcs.items[s->func].name == s->name
+					? symtab_piece_parent_length(s->name)
+					: 0;
 
 		if (length)
 			ok = piece_list_add(&list, s, length);
