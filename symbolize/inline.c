@@ -91,14 +91,16 @@ const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inl
 
 str_id symbolizer_inline_call_file(struct symbolizer *s, inline_id id)
 {
-	const struct inline_entry *e = inline_of(s, id);
+	struct inline_entry *e = inline_of(s, id);
 	char path[PATH_MAX];
-	str_id file;
 
-	return e && inline_table_call_file(e->module->inlines, e->node, path) &&
-			       intern_string(&s->strings, path, &file)
-		       ? file
-		       : (str_id){0};
+	if (!e)
+		return (str_id){0};
+	if (!e->call_file_known && inline_table_call_file(e->module->inlines, e->node, path) &&
+	    !intern_string(&s->strings, path, &e->call_file))
+		return (str_id){0};
+	e->call_file_known = true;
+	return e->call_file;
 }
 
 bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str_id *file,

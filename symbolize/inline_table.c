@@ -233,12 +233,12 @@ void inline_table_free(struct inline_table *t)
 }
 
 /* A new node for an inlined instance, with its spans; 0 when memory is short. */
-static uint32_t table_add_node(struct inline_table *t, struct debug_unit *u, uint64_t die_off,
+static uint32_t table_add_node(struct inline_table *t, uint32_t unit, uint64_t die_off,
 			       const struct die_call *call, uint32_t parent)
 {
 	struct inline_node node = {.die_off = die_off,
 				   .parent = parent,
-				   .unit = u,
+				   .unit = unit,
 				   .call_file = call->file,
 				   .call_line = call->line,
 				   .depth = t->nodes.items[parent].depth + 1};
@@ -248,7 +248,7 @@ static uint32_t table_add_node(struct inline_table *t, struct debug_unit *u, uin
 
 	if (index >= INLINE_MAX_NODES || !vec_push(&t->nodes, node))
 		return 0;
-	die_ranges_begin(&ranges, u, &call->code);
+	die_ranges_begin(&ranges, t->units.items[unit].dies, &call->code);
 	while (t->ranges_read < INLINE_MAX_RANGES && die_ranges_next(&ranges, &start, &end)) {
 		t->ranges_read++;
 		if (!table_clip(t, start, &end))
@@ -294,8 +294,9 @@ static bool walk_jump(const struct debug_unit *u, struct bytes *b, const uint8_t
 }
 
 /* Collects the spans of all inlined instances of a unit. false when memory is short. */
-static bool table_walk(struct inline_table *t, struct debug_unit *u)
+static bool table_walk(struct inline_table *t, uint32_t unit)
 {
+	struct debug_unit *u = t->units.items[unit].dies;
 	const struct abbrev_table *table = debug_unit_abbrevs(u);
 	struct bytes b = debug_file_section(u->file, DEBUG_INFO);
 	const uint8_t *info = b.p;
@@ -333,7 +334,7 @@ static bool table_walk(struct inline_table *t, struct debug_unit *u)
 		}
 		uint32_t node = a->tag == DW_TAG_subprogram ? 0 : around[level];
 		if (a->tag == DW_TAG_inlined_subroutine) {
-			node = table_add_node(t, u, off, &call, node);
+			node = table_add_node(t, unit, off, &call, node);
 			if (!node)
 				return false;
 		}
@@ -425,7 +426,7 @@ static void table_load_unit(struct inline_table *t, uint32_t index)
 		}
 	}
 	t->spans.count = 0;
-	if (!table_walk(t, u->dies) || !table_cut(t, u))
+	if (!table_walk(t, index) || !table_cut(t, u))
 		vec_done(&u->pieces);
 }
 
@@ -521,7 +522,7 @@ const char *inline_table_name(struct inline_table *t, uint32_t node)
 {
 	const struct inline_node *n = inline_table_node(t, node);
 
-	return die_name(n->unit, n->die_off);
+	return node ? die_name(t->units.items[n->unit].dies, n->die_off) : NULL;
 }
 
 /* Read on first use; NULL when memory is short. */
@@ -541,16 +542,12 @@ bool inline_table_call_file(struct inline_table *t, uint32_t node, char path[PAT
 {
 	const struct inline_node *n = inline_table_node(t, node);
 
-	for (size_t i = 0; n->unit && i < t->units.count; i++) {
-		struct inline_unit *u = &t->units.items[i];
-
-		if (u->dies != n->unit)
-			continue;
-		struct line_table *lines =
-			unit_lines(u->dies == u->unit ? &u->lines : &u->die_lines, u->dies);
-		return lines && line_table_path(lines, n->call_file, path);
-	}
-	return false;
+	if (!node)
+		return false;
+	struct inline_unit *u = &t->units.items[n->unit];
+	struct line_table *lines =
+		unit_lines(u->dies == u->unit ? &u->lines : &u->die_lines, u->dies);
+	return lines && line_table_path(lines, n->call_file, path);
 }
 
 bool inline_table_line(struct inline_table *t, uint64_t vaddr, char path[PATH_MAX], uint32_t *line)

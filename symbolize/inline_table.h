@@ -18,8 +18,8 @@ struct search;
 
 /* Node indices: 0 = none. */
 struct inline_node {
-	struct debug_unit *unit;
-	uint64_t die_off;              /* of its DIE in the unit's file */
+	uint64_t die_off;              /* of its DIE in the file of its unit's DIEs */
+	uint32_t unit;                 /* index in the table */
 	uint32_t parent;               /* 0 = the physical function */
 	uint32_t call_file, call_line; /* call_file counts in the unit's line table */
 	uint32_t depth;                /* 1 = directly inside the physical function */

@@ -31,6 +31,7 @@ struct module_entry {
 	struct map64 inline_ids;     /* node of inlines -> the symbolizer's id */
 	const char *advice;          /* NULL = not made yet */
 	const char *trouble;         /* what was wrong with the file refused; "" = nothing */
+	bool suspect;                /* contradicts the trace */
 	uint8_t other_id[OBJECT_BUILD_ID_MAX];
 	uint8_t other_id_bytes;
 

@@ -230,6 +230,14 @@ const char *symbolizer_module_advice(struct symbolizer *s, module_id id)
 	build_id_text(m->other_id, m->other_id_bytes, other);
 	switch (m->pub.state) {
 	case MODULE_FOUND:
+		if (m->suspect) {
+			n = asprintf(
+				&text,
+				"%s: the trace contradicts %s: probably another build (none was "
+				"recorded); put the one that ran under --symfs",
+				name, file);
+			break;
+		}
 		if (m->code && m->symbols_loaded && !m->symtab.funcs.count)
 			n = asprintf(&text,
 				     "%s build-id %s: no symbols; install its debug file, or use "
@@ -268,4 +276,14 @@ const char *symbolizer_module_advice(struct symbolizer *s, module_id id)
 		m->advice = intern_text(&s->strings, kept);
 	free(n >= 0 ? text : NULL);
 	return m->advice ? m->advice : "";
+}
+
+void symbolizer_module_suspect(struct symbolizer *s, module_id id)
+{
+	struct module_entry *m = module_of(s, id);
+
+	if (!m || m->suspect || m->asked_id_bytes || m->pub.state != MODULE_FOUND)
+		return;
+	m->suspect = true;
+	m->advice = NULL;
 }

@@ -182,5 +182,8 @@ const char *symbolizer_text(const struct symbolizer *s, str_id id);
 /* One line: why the module's code or names are missing and what fixes it; "" = nothing to say.
  * E.g. "libfoo.so build-id 12ab...: not found; put it under --symfs, or capture with --archive". */
 const char *symbolizer_module_advice(struct symbolizer *s, module_id id);
+/* The trace contradicts the module's code: the advice will say that the file is probably of
+ * another build. Not for modules whose build id was recorded and found. */
+void symbolizer_module_suspect(struct symbolizer *s, module_id id);
 
 #endif

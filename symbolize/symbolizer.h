@@ -26,6 +26,8 @@ struct inline_entry {
 	struct inline_frame pub;
 	struct module_entry *module;
 	uint32_t node; /* of the module's table */
+	str_id call_file;
+	bool call_file_known;
 };
 
 /* A perf map, a jitdump, or the kernel symbols told at one time. Its layers are the modules

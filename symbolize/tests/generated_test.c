@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "symbolize/symbolize.h"
+#include "symbolize/tests/tiny_elf.h"
 
 static char dir[] = "/tmp/generated-test-XXXXXX";
 static char map_path[128], other_map_path[128], dump_path[128], kallsyms_path[128];
@@ -205,6 +206,46 @@ Test(generated, kernel_names_from_kallsyms)
 	func_id ids[2];
 	cr_expect_eq(symbolizer_func_find(s, "nf_next", ids, 2), 1);
 	symbolizer_free(s);
+}
+
+/* KASLR moved the image by `slide`; the map record tells where _text was. */
+Test(generated, kernel_from_vmlinux)
+{
+	const uint64_t slide = 0xffffffff90000000;
+	struct symbolizer_options options = {.symfs = dir};
+	struct module_request request = {.path = "[kernel.kallsyms]_text", .kernel = true};
+	struct symbolizer *s = NULL;
+	char path[128];
+	module_id m = {0};
+	uint64_t vaddr = 0, until = 0;
+	const uint8_t *code = NULL;
+	size_t bytes;
+	uint8_t *image = tiny_elf(TINY_DWARF5, &bytes);
+
+	cr_assert_not_null(image);
+	write_file(path, "vmlinux", image, bytes);
+	free(image);
+	cr_assert_eq(symbolizer_new(&options, &s, NULL), ERR_NONE);
+	cr_assert_eq(symbolizer_module(s, &request, &m), ERR_NONE);
+	cr_assert_eq(symbolizer_module_get(s, m)->state, MODULE_FOUND);
+	cr_expect_eq(symbolizer_code(s, m, slide + TINY_INNER, &code), 0, "not before the map");
+	cr_assert(symbolizer_vaddr(s, m, slide + TINY_TEXT, slide + TINY_TEXT, slide + TINY_INNER,
+				   &vaddr));
+	cr_expect_eq(vaddr, slide + TINY_INNER);
+	cr_expect_eq(symbolizer_code(s, m, vaddr, &code), 0x1100 - TINY_INNER);
+	cr_expect_str_eq(name_at(s, m, vaddr), "tiny_f");
+	const struct func *f = symbolizer_func_get(s, symbolizer_func(s, m, vaddr));
+	cr_expect_eq(f->start, slide + TINY_TEXT);
+	cr_expect_eq(f->end, slide + TINY_TEXT + 64);
+	const struct inline_frame *inlined =
+		symbolizer_inline_get(s, symbolizer_inline_at(s, m, vaddr, &until));
+	cr_assert_not_null(inlined);
+	cr_expect_str_eq(symbolizer_text(s, inlined->name), "inner");
+	cr_expect_eq(until, slide + 0x1020);
+	func_id ids[2];
+	cr_expect_eq(symbolizer_func_find(s, "tiny_f", ids, 2), 1);
+	symbolizer_free(s);
+	remove(path);
 }
 
 Test(generated, a_kernel_without_any_file_says_what_to_do)

@@ -201,3 +201,11 @@ Test(symbolizer, states)
 		cr_expect_eq(symbolizer_func(s, id, 0x1000).v, 0);
 	}
 }
+
+Test(symbolizer, a_contradicted_file_is_suspected)
+{
+	cr_expect_str_eq(symbolizer_module_advice(s, self), "");
+	symbolizer_module_suspect(s, self);
+	cr_expect(strstr(symbolizer_module_advice(s, self), "probably another build"), "%s",
+		  symbolizer_module_advice(s, self));
+}

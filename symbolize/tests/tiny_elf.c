@@ -142,6 +142,7 @@ static void add_symbols(struct tiny *t)
 	put_symbol(&symbols, &strings, "tiny.c", STB_LOCAL, STT_FILE, SHN_ABS, 0, 0);
 	put_symbol(&symbols, &strings, "tiny_f.cold", STB_LOCAL, STT_FUNC, TEXT, TINY_COLD, 16);
 	put_symbol(&symbols, &strings, "__tiny_f_alias", STB_LOCAL, STT_FUNC, TEXT, TINY_TEXT, 64);
+	put_symbol(&symbols, &strings, "_text", STB_GLOBAL, STT_NOTYPE, TEXT, TINY_TEXT, 0);
 	put_symbol(&symbols, &strings, "tiny_label", STB_LOCAL, STT_NOTYPE, TEXT, TINY_LABEL, 0);
 	put_symbol(&symbols, &strings, "tiny_f", STB_GLOBAL, STT_FUNC, TEXT, TINY_TEXT, 64);
 	put_symbol(&symbols, &strings, "_Z6tiny_gv", STB_WEAK, STT_FUNC, TEXT, TINY_TEXT + 64, 32);
