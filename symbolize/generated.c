@@ -28,6 +28,7 @@ void generated_done(struct symbolizer *s)
 		generated_free(s->generated.items[i]);
 	vec_done(&s->generated);
 	generated_free(s->ksymbols);
+	vec_done(&s->dumps);
 	map64_done(&s->pids);
 }
 
@@ -119,21 +120,39 @@ static enum err generated_load_named(struct symbolizer *s)
 	for (size_t i = 0; !err && b && i < b->perf_maps.count; i++)
 		err = generated_open(s, b->perf_maps.items[i].file, false,
 				     (int32_t)b->perf_maps.items[i].pid, true);
-	s->generated_ready = err == ERR_NONE;
 	return err;
 }
 
-enum err generated_add_dump(struct symbolizer *s, const char *path)
+static enum err generated_load_mapped(struct symbolizer *s, const char *path)
 {
 	char below[PATH_MAX];
 
-	if (s->options.bundle)
-		return ERR_NONE; /* it brings its dumps along */
 	if (!s->options.symfs)
 		return generated_open(s, path, true, PID_ANY, false);
 	return search_path_below(s->options.symfs, path, below)
 		       ? generated_open(s, below, true, PID_ANY, false)
 		       : ERR_NONE;
+}
+
+/* On the first question, when the clock is known. */
+static bool generated_load(struct symbolizer *s)
+{
+	if (!s->generated_named && generated_load_named(s) != ERR_NONE)
+		return false;
+	s->generated_named = true;
+	for (; s->dumps_loaded < s->dumps.count; s->dumps_loaded++)
+		if (generated_load_mapped(
+			    s, intern_text(&s->strings, s->dumps.items[s->dumps_loaded])) !=
+		    ERR_NONE)
+			return false;
+	return true;
+}
+
+enum err generated_add_dump(struct symbolizer *s, str_id path)
+{
+	if (s->options.bundle)
+		return ERR_NONE; /* it brings its dumps along */
+	return vec_push(&s->dumps, path) ? ERR_NONE : ERR_NOMEM;
 }
 
 static enum err generated_look_for_map(struct symbolizer *s, int32_t pid)
@@ -186,7 +205,7 @@ bool symbolizer_jit(struct symbolizer *s, int32_t pid, uint64_t ip, uint64_t tim
 
 	if (ip >> 63)
 		pid = PID_KERNEL;
-	if (!s->generated_ready && generated_load_named(s) != ERR_NONE)
+	if (!generated_load(s))
 		return false;
 	if (pid == PID_KERNEL && s->ksymbols) {
 		struct generated *g = s->ksymbols;

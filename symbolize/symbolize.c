@@ -131,7 +131,7 @@ enum err symbolizer_module(struct symbolizer *s, const struct module_request *re
 	}
 	s->modules.items[s->modules.count++] = m;
 	id->v = (uint32_t)s->modules.count;
-	return path_is_jitdump(r.path) ? generated_add_dump(s, r.path) : ERR_NONE;
+	return path_is_jitdump(r.path) ? generated_add_dump(s, m->pub.path) : ERR_NONE;
 }
 
 const struct module *symbolizer_module_get(const struct symbolizer *s, module_id id)

@@ -142,8 +142,8 @@ size_t symbolizer_code(struct symbolizer *s, module_id module, uint64_t vaddr,
 bool symbolizer_jit(struct symbolizer *s, int32_t pid, uint64_t ip, uint64_t time_ns,
 		    module_id *module, uint64_t *valid_until_ns);
 
-/* How TSC stamps of jitdumps become perf clock (perf_event_mmap_page's time_*). Only dumps
- * read afterwards know it: to be called before any module or JIT question. */
+/* How TSC stamps of jitdumps become perf clock (perf_event_mmap_page's time_*). To be called
+ * before the first symbolizer_jit(), which reads the dumps. */
 void symbolizer_set_clock(struct symbolizer *s, uint16_t time_shift, uint32_t time_mult,
 			  uint64_t time_zero);
 

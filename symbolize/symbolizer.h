@@ -54,7 +54,9 @@ struct symbolizer {
 	VEC(struct generated *) generated;
 	struct generated *ksymbols; /* told, but not yet in use; NULL = none */
 	struct map64 pids;          /* whose /tmp/perf-PID.map was looked for */
-	bool generated_ready;       /* the files that options and bundle name were read */
+	VEC(str_id) dumps;          /* mapped as files in the trace; the first ones are read */
+	size_t dumps_loaded;
+	bool generated_named; /* the files that options and bundle name were read */
 };
 
 static inline struct module_entry *module_of(const struct symbolizer *s, module_id id)
@@ -63,7 +65,7 @@ static inline struct module_entry *module_of(const struct symbolizer *s, module_
 }
 
 /* A jitdump that was found in the trace as a mapping of that file. */
-MUST_CHECK enum err generated_add_dump(struct symbolizer *s, const char *path);
+MUST_CHECK enum err generated_add_dump(struct symbolizer *s, str_id path);
 void generated_done(struct symbolizer *s);
 
 #endif

@@ -138,6 +138,22 @@ Test(generated, map_below_symfs)
 	remove(tmp);
 }
 
+Test(generated, a_dump_mapped_in_the_trace)
+{
+	struct symbolizer_options options = {.symfs = dir};
+	struct module_request request = {.path = "/jit-12.dump"};
+	struct symbolizer *s = NULL;
+	module_id m = {0};
+	uint64_t until;
+
+	cr_assert_eq(symbolizer_new(&options, &s, NULL), ERR_NONE);
+	cr_assert_eq(symbolizer_module(s, &request, &m), ERR_NONE);
+	cr_assert(symbolizer_jit(s, 12, 0x7f0000002001, 2000, &m, &until));
+	cr_expect_str_eq(name_at(s, m, 0x7f0000002001), "fff");
+	cr_expect_not(symbolizer_jit(s, 13, 0x7f0000002001, 2000, &m, &until));
+	symbolizer_free(s);
+}
+
 Test(generated, kernel_symbols_by_time)
 {
 	static const uint8_t code[] = {0xc3, 0x90};
