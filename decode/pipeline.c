@@ -1,6 +1,7 @@
 /* See pipeline.h. pipeline_run() is the table of contents; everything above it is one stage. */
 #include "decode/pipeline.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct pipeline {
 	double stage_wall, stage_cpu;
 	bool file_open, bundle_open, show_progress;
 	double progress_shown;
+	char kcore[PATH_MAX], kallsyms[PATH_MAX]; /* of a perf.data directory; "" = none */
 };
 
 static double clock_seconds(clockid_t id)
@@ -78,6 +80,24 @@ static unsigned pipeline_jobs(const struct options *o)
 
 /* ---- opening ---- */
 
+/* perf record --kcore puts the kernel's code and names beside the data. */
+static void pipeline_find_kcore(struct pipeline *p, const char *path,
+				struct symbolizer_options *where)
+{
+	struct {
+		const char *name, **option;
+		char *found;
+	} files[] = {{"kcore", &where->kcore, p->kcore},
+		     {"kallsyms", &where->kallsyms, p->kallsyms}};
+
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+		int n = snprintf(files[i].found, PATH_MAX, "%s/kcore_dir/%s", path, files[i].name);
+
+		if (!*files[i].option && n < PATH_MAX && access(files[i].found, R_OK) == 0)
+			*files[i].option = files[i].found;
+	}
+}
+
 static enum err pipeline_open(struct pipeline *p)
 {
 	const struct options *o = p->o;
@@ -104,6 +124,8 @@ static enum err pipeline_open(struct pipeline *p)
 		paths = bundled;
 		where.bundle = &p->bundle;
 	}
+	if (count > 0)
+		pipeline_find_kcore(p, paths[0], &where);
 	enum err err = perfdata_open(&p->file, paths, count, p->error);
 	if (err != ERR_NONE)
 		return err;
@@ -136,6 +158,8 @@ static enum err pipeline_sideband(struct pipeline *p)
 		err = hits_add(&p->sideband, &p->bundle);
 	if (err != ERR_NONE)
 		return err;
+	symbolizer_set_clock(p->symbolizer, p->sideband.clock.time_shift,
+			     p->sideband.clock.time_mult, p->sideband.clock.time_zero);
 	pipeline_warn_damage(p);
 	if (p->sideband.buffers.count == 0)
 		return error_set(p->error, ERR_NOT_FOUND,
@@ -163,8 +187,8 @@ static void pipeline_progress(void *context, uint64_t done, uint64_t all)
 		share > 0 ? (now - p->stage_wall) * (1 - share) / share : 0);
 }
 
-static enum err pipeline_schedule(struct pipeline *p, unsigned flow_flags, schedule_consumer *consume,
-				  void *context)
+static enum err pipeline_schedule(struct pipeline *p, unsigned flow_flags,
+				  schedule_consumer *consume, void *context)
 {
 	struct schedule_options how = {.jobs = pipeline_jobs(p->o),
 				       .flow_flags = flow_flags,
@@ -215,9 +239,12 @@ static void pipeline_selection(struct pipeline *p)
 	const struct options *o = p->o;
 	uint64_t first = p->sideband.first_ns;
 
-	p->selection = (struct selection){.pids = o->pids.items, .pid_count = o->pids.count,
-					  .tids = o->tids.items, .tid_count = o->tids.count,
-					  .comms = o->comms.items, .comm_count = o->comms.count,
+	p->selection = (struct selection){.pids = o->pids.items,
+					  .pid_count = o->pids.count,
+					  .tids = o->tids.items,
+					  .tid_count = o->tids.count,
+					  .comms = o->comms.items,
+					  .comm_count = o->comms.count,
 					  .until_ns = TIME_NONE,
 					  .between_start = o->between_start,
 					  .between_stop = o->between_stop,
@@ -254,9 +281,7 @@ static enum err pipeline_stream_dump(struct pipeline *p)
 		return err;
 	switch (o->dump) {
 	case DUMP_RECORDS: err = dump_records(&p->file, out, p->error); break;
-	case DUMP_SIDEBAND:
-		err = dump_sideband(&p->sideband, p->symbolizer, out, p->error);
-		break;
+	case DUMP_SIDEBAND: err = dump_sideband(&p->sideband, p->symbolizer, out, p->error); break;
 	case DUMP_PACKETS: err = dump_packets(&p->sideband, out, p->error); break;
 	default:
 		err = dump_edges(&p->sideband, p->symbolizer,
