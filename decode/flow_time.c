@@ -9,9 +9,11 @@ enum {
 	INSNS_TO_LEARN = 64,
 };
 
+static const double NS_PER_INSN = 0.25; /* until the piece tells */
+
 void flow_time_init(struct flow_time *t, const struct sideband *sideband)
 {
-	*t = (struct flow_time){.sideband = sideband, .latest_ns = TIME_NONE, .ns_per_insn = 0.25};
+	*t = (struct flow_time){.sideband = sideband, .latest_ns = TIME_NONE};
 	if (sideband->clock.valid && sideband->last_ns) {
 		uint64_t first = sideband->first_ns, last = sideband->last_ns;
 
@@ -28,6 +30,9 @@ void flow_time_done(struct flow_time *t)
 void flow_time_start(struct flow_time *t, const struct flow_piece *piece)
 {
 	t->reference_tsc = piece->buffer->reference_tsc;
+	/* Nothing is kept of the piece before: which one that was depends on the threads. */
+	t->ns_per_insn = NS_PER_INSN;
+	t->tsc_per_cycle = 0;
 	t->have_tsc = t->have_tma = false;
 	t->cycles = 0;
 	t->pauses = 0;
