@@ -12,13 +12,20 @@ libdecode_a_SOURCES += \
   decode/piece.c decode/piece.h
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/insn_test decode/tests/packet_test
+check_PROGRAMS += decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
+  decode/tests/shared_edges_test
+decode_tests_flow_test_SOURCES = decode/tests/flow_test.c
+decode_tests_flow_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_flow_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_insn_test_SOURCES = decode/tests/insn_test.c
 decode_tests_insn_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_insn_test_LDADD = $(DECODE_LIBS) $(CRITERION_LIBS)
 decode_tests_packet_test_SOURCES = decode/tests/packet_test.c
 decode_tests_packet_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_packet_test_LDADD = $(DECODE_LIBS) $(CRITERION_LIBS)
+decode_tests_shared_edges_test_SOURCES = decode/tests/shared_edges_test.c
+decode_tests_shared_edges_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_shared_edges_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 if HAVE_ZYDIS
 check_PROGRAMS += decode/tests/insn_zydis_test
 decode_tests_insn_zydis_test_SOURCES = decode/tests/insn_zydis_test.c

@@ -18,7 +18,7 @@
 enum {
 	FLOW_STACK = 64,           /* of the CPU's own: returns are compressed within it */
 	FLOW_TARGETS = 4096,       /* slots of the TIP target cache */
-	FLOW_DIRECT_MAX = 100000,  /* direct branches without a packet: stuck in a loop */
+	FLOW_DIRECT_MAX = 4096,  /* direct branches without a packet: stuck in a loop */
 	FLOW_BUFFER_FIRST = 16384, /* events */
 	FLOW_BUFFER_MAX = 1 << 20, /* waiting for a time; then they get an estimate */
 	FLOW_DELIVER_MIN = 4096,

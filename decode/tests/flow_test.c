@@ -1,0 +1,373 @@
+/* What the flow decoder makes of packets that recorded traces hardly hold. The code is an ELF
+ * file of a few instructions, made here; the packets are hex; the events are read as text. */
+#include <criterion/criterion.h>
+
+#include <elf.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "decode/flow.h"
+
+#define BASE   0x401000
+#define KERNEL 0xffffffff81001000
+
+/* Offsets are from BASE. The same bytes are mapped at KERNEL. */
+static const struct {
+	unsigned offset;
+	const char *hex;
+} code[] = {
+	{0x00, "e81b000000"},   /* call 20 */
+	{0x05, "7409"},         /* je 10 */
+	{0x07, "ffd0"},         /* call *%rax */
+	{0x09, "ffe0"},         /* jmp *%rax */
+	{0x0b, "0f05"},         /* syscall */
+	{0x0d, "c3"},           /* ret */
+	{0x10, "ebee"},         /* jmp 0 */
+	{0x20, "90"},           /* nop */
+	{0x21, "7502"},         /* jne 25 */
+	{0x23, "c3"},           /* ret */
+	{0x25, "e8f6ffffff"},   /* call 20 */
+	{0x2a, "c3"},           /* ret */
+	{0x30, "c7f806000000"}, /* xbegin 3c */
+	{0x36, "90"},           /* nop */
+	{0x37, "0f01d5"},       /* xend */
+	{0x3a, "eb00"},         /* jmp 3c */
+	{0x3c, "c3"},           /* ret */
+	{0x40, "f3480faee0"},   /* ptwrite %rax */
+	{0x45, "90"},           /* nop */
+	{0x46, "c3"},           /* ret */
+	{0x50, "ebfe"},         /* jmp 50 */
+	{0x60, "90"},           /* nop */
+	{0x61, "48cf"},         /* iretq */
+	{0x68, "06"},           /* push %es: none in 64-bit mode */
+	{0x70, "e88affffff"},   /* call BASE - 1: no code */
+	{0x75, "c3"},           /* ret */
+};
+
+enum { CODE_BYTES = 0x100 };
+
+#define PSB       "02820282028202820282028202820282"
+#define PSBEND    "0223"
+#define TSC(b)    "19" b "0000000000" /* b: two bytes */
+#define FUP(b)    "7d" b "1040000000" /* b: the lowest byte of an ip at BASE */
+#define TIP(b)    "6d" b "1040000000"
+#define PGE(b)    "71" b "1040000000"
+#define PGD_IP(b) "61" b "1040000000"
+#define PGD       "01"
+#define TIP_KERNEL(b) \
+	"6d" b "10" \
+	"0081ffff"
+#define START(b) PSB TSC("e803") FUP(b) PSBEND
+
+struct flow_case {
+	const char *name, *packets;
+	unsigned next_sync; /* offset, 0 = none */
+	const char *expected;
+};
+
+static const struct flow_case cases[] = {
+	{"call, compressed return, branches", START("00") "0c" /* TN: jne, ret of recursion... */,
+	 0, "task 1; sync 0; call 0-20; branch 21-25; call 25-20; "},
+	{"a return without its TNT bit pops too", START("00") "04" TIP("05") "06", 0,
+	 "task 1; sync 0; call 0-20; return! 23-5; branch 5-10; "},
+	{"indirect call and jump",
+	 START("05") "04" TIP("20") "04"
+				    "06" TIP("0d"),
+	 0, "task 1; sync 5; call 7-20; return 23-9; branch 9-d; "},
+	{"deferred TIP: the bits of younger branches come first",
+	 START("05") "12" /* NNT */ TIP("20"), 0, "task 1; sync 5; call 7-20; return 23-9; "},
+	{"to the start of the next piece without packets", START("05") "06", 0x20,
+	 "task 1; sync 5; branch 5-10; branch 10-0; call 0-20; "},
+	{"not to the start of the next piece", START("05") "06", 0x23,
+	 "task 1; sync 5; branch 5-10; branch 10-0; call 0-20; "
+	 "gap trace and code disagree at 20; "},
+	{"syscall, off and on", START("0b") PGD PGE("0d"), 0,
+	 "task 1; sync b; end syscall b; begin d; "},
+	{"interrupted in front of a call", START("00") FUP("00") PGD PGE("00") FUP("20") PGD, 0,
+	 "task 1; sync 0; end async 0; begin 0; call 0-20; end async 20; "},
+	{"interrupted inside a line", START("20") FUP("21") PGD PGE("21") "04", 0,
+	 "task 1; sync 20; end async 21; begin 21; "},
+	{"interrupt into the kernel and back",
+	 START("20") FUP("21") TIP_KERNEL("60") TIP("21") "04", 0,
+	 "task 1; sync 20; interrupt 21-k60; exit k61-21; "},
+	{"a FUP in a PSB+ in front of a TIP.PGE starts nothing", START("00") PGE("00") "06", 0,
+	 "task 1; begin 0; call 0-20; branch 21-25; "},
+	{"overflow, resumed by FUP; returns behind it are not compressed",
+	 START("00") "02f3" FUP("23") TIP("05"), 0,
+	 "task 1; sync 0; gap overflow at 0; resume 23; return! 23-5; "},
+	{"overflow, resumed by TIP.PGE", START("00") "02f3" PGE("23") TIP("05"), 0,
+	 "task 1; sync 0; gap overflow at 0; resume 23; return! 23-5; "},
+	{"overflow inside PSB+", PSB TSC("e803") "02f3" FUP("05") "06", 0,
+	 "task 1; gap overflow; resume 5; branch 5-10; "},
+	{"transaction", START("30") "9921" FUP("36") "9920" FUP("3a") TIP("05"), 0,
+	 "task 1; sync 30; tx begin 36; tx commit 3a; branch 3a-3c; return! 3c-5; "},
+	{"transaction aborted", START("30") "9921" FUP("36") "9922" FUP("37") TIP("3c"), 0,
+	 "task 1; sync 30; tx begin 36; tx abort 37-3c; "},
+	{"PTWRITE with ip", START("40") "029278563412" FUP("40") TIP("05"), 0,
+	 "task 1; sync 40; ptwrite 40 12345678; return! 46-5; "},
+	{"PTWRITE without ip", START("40") "021278563412", 0,
+	 "task 1; sync 40; ptwrite 40 12345678; "},
+	{"a branch out of the filter, with its target", START("05") PGD_IP("10") PGE("00"), 0,
+	 "task 1; sync 5; end branch 5; begin 0; "},
+	{"TraceStop", START("05") "0283" PGE("00"), 0, "task 1; sync 5; end branch 5; begin 0; "},
+	{"code is missing: one gap, then the next TIP",
+	 START("70") "02a3ffffffffffff" TIP("75") TIP("05"), 0,
+	 "task 1; sync 70; call 70-fff; gap missing code at fff; resume 75; return! 75-5; "},
+	{"bytes that are no instruction", START("68") "06", 0,
+	 "task 1; sync 68; gap trace and code disagree at 68; "},
+	{"a bit where a TIP is needed",
+	 START("07") "04"
+		     "04",
+	 0, "task 1; sync 7; gap trace and code disagree at 7; "},
+	{"a TIP where a bit is needed", START("05") TIP("20"), 0,
+	 "task 1; sync 5; gap trace and code disagree at 5; resume 20; "},
+	{"bytes that are no packet",
+	 START("05") "06"
+		     "05ffff"
+		     "06",
+	 0, "task 1; sync 5; branch 5-10; gap bad packet at 10; "},
+	{"a packet cut short at the end",
+	 START("05") "06"
+		     "6d00",
+	 0, "task 1; sync 5; branch 5-10; "},
+	{"interrupted in an endless loop", START("50") FUP("50") PGD, 0,
+	 "task 1; sync 50; end async 50; "},
+	{"bits behind an interrupt without TIP.PGE", START("20") FUP("21") PGD "06", 0,
+	 "task 1; sync 20; end async 21; branch 21-25; "},
+	{"no PSB", "06", 0, "task 1; gap bad packet; "},
+	{"32-bit code", PSB TSC("e803") "9902" FUP("68") PSBEND FUP("69") PGD, 0,
+	 "task 1; sync 68; end async 69; "},
+};
+
+static size_t from_hex(const char *hex, uint8_t *bytes)
+{
+	size_t count = strlen(hex) / 2;
+
+	for (size_t i = 0; i < count; i++) {
+		unsigned value;
+		cr_assert_eq(sscanf(hex + 2 * i, "%2x", &value), 1);
+		bytes[i] = (uint8_t)value;
+	}
+	return count;
+}
+
+struct fixture {
+	char path[64];
+	struct symbolizer *symbolizer;
+	struct sideband sideband;
+	struct graph *graph;
+	struct flow *flow;
+	char text[4096];
+	size_t length;
+};
+
+static void write_elf(const char *path)
+{
+	Elf64_Ehdr eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			 .e_type = ET_EXEC,
+			 .e_machine = EM_X86_64,
+			 .e_version = EV_CURRENT,
+			 .e_phoff = sizeof eh,
+			 .e_ehsize = sizeof eh,
+			 .e_phentsize = sizeof(Elf64_Phdr),
+			 .e_phnum = 1};
+	Elf64_Phdr ph = {.p_type = PT_LOAD,
+			 .p_flags = PF_R | PF_X,
+			 .p_offset = 0x1000,
+			 .p_vaddr = BASE,
+			 .p_filesz = CODE_BYTES,
+			 .p_memsz = CODE_BYTES,
+			 .p_align = 0x1000};
+	uint8_t file[0x1000 + CODE_BYTES] = {0};
+
+	memcpy(file, &eh, sizeof eh);
+	memcpy(file + sizeof eh, &ph, sizeof ph);
+	memset(file + 0x1000, 0x90, CODE_BYTES);
+	for (size_t i = 0; i < sizeof code / sizeof *code; i++)
+		from_hex(code[i].hex, file + 0x1000 + code[i].offset);
+	FILE *out = fopen(path, "wb");
+	cr_assert_not_null(out);
+	cr_assert_eq(fwrite(file, sizeof file, 1, out), 1);
+	fclose(out);
+}
+
+static void fixture_init(struct fixture *f)
+{
+	struct symbolizer_options options = {0};
+	struct sideband *s = &f->sideband;
+	module_id module;
+
+	*f = (struct fixture){.path = "/tmp/flow_test.XXXXXX"};
+	close(mkstemp(f->path));
+	write_elf(f->path);
+	cr_assert_eq(symbolizer_new(&options, &f->symbolizer, NULL), ERR_NONE);
+	cr_assert_eq(symbolizer_module(f->symbolizer, &(struct module_request){.path = f->path},
+				       &module),
+		     ERR_NONE);
+	struct mapping mapping = {
+		.start = BASE, .end = BASE + CODE_BYTES, .file_off = 0x1000, .module = module};
+	struct task none = {.pid = -1, .tid = -1}, task = {.pid = 1, .tid = 1};
+	struct space empty = {.pid = -1, .until_ns = TIME_NONE},
+		     user = {.pid = 1, .until_ns = TIME_NONE};
+	cr_assert(vec_push(&s->tasks, none) && vec_push(&s->tasks, task));
+	for (int i = 0; i < 2; i++)
+		cr_assert(vec_push(&s->spaces, empty));
+	cr_assert(vec_push(&s->spaces, user));
+	cr_assert(vec_push(&s->spaces.items[2].mappings, mapping));
+	mapping.start = KERNEL;
+	mapping.end = KERNEL + CODE_BYTES;
+	cr_assert(vec_push(&s->spaces.items[1].mappings, mapping));
+	struct space_period period = {.pid = 1, .space = {2}};
+	cr_assert(vec_push(&s->space_periods, period));
+	s->clock = (struct clock){.time_mult = 1, .valid = true};
+	s->config.has_tsc = true;
+	cr_assert_eq(
+		graph_new(s, f->symbolizer, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE, &f->graph, NULL),
+		ERR_NONE);
+	cr_assert_eq(flow_new(f->graph, s, FLOW_ALL_BRANCHES, &f->flow, NULL), ERR_NONE);
+}
+
+static void fixture_done(struct fixture *f)
+{
+	flow_free(f->flow);
+	graph_free(f->graph);
+	for (size_t i = 0; i < f->sideband.spaces.count; i++)
+		vec_done(&f->sideband.spaces.items[i].mappings);
+	vec_done(&f->sideband.tasks);
+	vec_done(&f->sideband.spaces);
+	vec_done(&f->sideband.space_periods);
+	symbolizer_free(f->symbolizer);
+	unlink(f->path);
+}
+
+static void put(struct fixture *f, const char *format, ...) PRINTF_LIKE(2, 3);
+static void put(struct fixture *f, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	f->length +=
+		(size_t)vsnprintf(f->text + f->length, sizeof f->text - f->length, format, args);
+	va_end(args);
+	cr_assert_lt(f->length, sizeof f->text);
+}
+
+/* An ip as an offset: from BASE, or "k" and from KERNEL. */
+static const char *place(uint64_t ip)
+{
+	static char texts[4][32];
+	static unsigned next;
+	char *text = texts[next++ % 4];
+
+	if (ip_is_kernel(ip))
+		sprintf(text, "k%" PRIx64, ip - KERNEL);
+	else
+		sprintf(text, "%" PRIx64, (ip - BASE) & 0xfff);
+	return text;
+}
+
+static void put_event(struct fixture *f, const struct flow_event *e)
+{
+	static const char *const names[FLOW_KIND_COUNT] = {
+		[FLOW_CALL] = "call",           [FLOW_RETURN] = "return",
+		[FLOW_JUMP] = "jump",           [FLOW_BRANCH] = "branch",
+		[FLOW_ENTRY] = "entry",         [FLOW_INTERRUPT] = "interrupt",
+		[FLOW_EXIT] = "exit",           [FLOW_TX_ABORT] = "tx abort",
+		[FLOW_SYNC] = "sync",           [FLOW_BEGIN] = "begin",
+		[FLOW_RESUME] = "resume",       [FLOW_TX_BEGIN] = "tx begin",
+		[FLOW_TX_COMMIT] = "tx commit",
+	};
+	static const char *const ends[] = {"syscall", "async", "branch"};
+	struct graph_tables t = graph_tables(f->graph);
+	uint64_t from =
+		e->kind == FLOW_INTERRUPT || e->kind == FLOW_TX_ABORT || e->cause == FLOW_END_ASYNC
+			? t.hot[e->from].ip
+			: t.cold[e->from].branch_ip;
+
+	switch (e->kind) {
+	case FLOW_TASK: put(f, "task %u; ", e->data); return;
+	case FLOW_END: put(f, "end %s %s; ", ends[e->cause], place(from)); return;
+	case FLOW_GAP:
+		put(f, "gap %s", loss_name(e->cause));
+		if (e->from)
+			put(f, " at %s", place(t.hot[e->from].ip));
+		put(f, "; ");
+		return;
+	case FLOW_PTWRITE:
+		put(f, "ptwrite %s %" PRIx64 "; ", place(t.hot[e->from].ip),
+		    flow_payloads(f->flow)[e->data]);
+		return;
+	case FLOW_STEP: return;
+	}
+	cr_assert_not_null(names[e->kind], "event %d", e->kind);
+	if (!e->from)
+		put(f, "%s %s; ", names[e->kind], place(t.hot[e->to].ip));
+	else
+		put(f, "%s%s %s-%s; ", names[e->kind], e->flags & FLOW_UNCOMPRESSED ? "!" : "",
+		    place(from), place(t.hot[e->to].ip));
+}
+
+static void take(void *context, const struct flow_event *events, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		put_event(context, &events[i]);
+}
+
+static void run(const struct flow_case *c)
+{
+	struct fixture f;
+	uint8_t bytes[512];
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = from_hex(c->packets, bytes),
+				   .buffer = &buffer,
+				   .next_sync_ip = c->next_sync ? BASE + c->next_sync : 0,
+				   .start_time_ns = TIME_NONE,
+				   .next_time_ns = TIME_NONE};
+
+	fixture_init(&f);
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){.events = take, .context = &f}),
+		     ERR_NONE);
+	cr_expect_str_eq(f.text, c->expected, "%s:\n  expected %s\n  got      %s", c->name,
+			 c->expected, f.text);
+	fixture_done(&f);
+}
+
+static void last_of(void *context, const struct flow_event *events, size_t count)
+{
+	struct flow_event *last = context;
+
+	last->data += (uint32_t)count;
+	last->kind = events[count - 1].kind;
+}
+
+Test(flow, a_loop_without_packets_ends)
+{
+	struct fixture f;
+	uint8_t bytes[64];
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = from_hex(START("50") "06", bytes),
+				   .buffer = &buffer,
+				   .start_time_ns = TIME_NONE,
+				   .next_time_ns = TIME_NONE};
+	struct flow_event last = {0};
+
+	fixture_init(&f);
+	cr_assert_eq(flow_decode(f.flow, &piece,
+				 (struct flow_sink){.events = last_of, .context = &last}),
+		     ERR_NONE);
+	cr_expect_eq(last.kind, FLOW_GAP);
+	cr_expect_lt(last.data, 10000);
+	fixture_done(&f);
+}
+
+Test(flow, cases)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		run(&cases[i]);
+}
