@@ -164,6 +164,12 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 }
 
 /* Searches the run and starts a new one. */
+/* In front of a cut of this cause no more was traced, and what is behind it goes on whole. */
+static bool hardware_stopped(uint8_t cause)
+{
+	return cause == LOSS_AUX_TRUNCATED || cause == LOSS_AUX_PARTIAL;
+}
+
 static bool finish_run(struct finder *f)
 {
 	size_t n = f->run.count;
@@ -181,8 +187,7 @@ static bool finish_run(struct finder *f)
 	}
 	size_t psbs = f->psbs.count;
 	uint64_t psb = psbs ? f->psbs.items[0] : end;
-	/* The hardware stopped in front of this cut and goes on behind it: whole packets. */
-	if (psb > start && (f->cut == LOSS_AUX_TRUNCATED || f->cut == LOSS_AUX_PARTIAL)) {
+	if (psb > start && hardware_stopped(f->cut)) {
 		if (!add_piece(f, start, psb))
 			return false;
 	} else {
@@ -196,6 +201,18 @@ static bool finish_run(struct finder *f)
 }
 
 /* Adds [data, data + bytes) at stream_off, broken where cuts fall into it. */
+/* The cut's record comes behind the data of a snapshot: what was known before ends earlier. */
+static uint64_t cut_time(const struct aux_buffer *b, const struct aux_cut *cut)
+{
+	if (hardware_stopped(cut->cause))
+		return cut->time_ns;
+	for (size_t i = 0; i < b->known.count; i++)
+		if (b->known.items[i].stream_end == cut->stream_off &&
+		    b->known.items[i].until_ns <= cut->time_ns)
+			return b->known.items[i].until_ns;
+	return TIME_NONE;
+}
+
 static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut)
 {
 	const struct aux_buffer *b = f->buffer;
@@ -216,7 +233,7 @@ static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut
 			f->first |= b->cuts.items[*cut].cause == LOSS_NONE;
 			if (b->cuts.items[*cut].cause != LOSS_NONE) {
 				f->cut = b->cuts.items[*cut].cause;
-				f->cut_ns = b->cuts.items[*cut].time_ns;
+				f->cut_ns = cut_time(b, &b->cuts.items[*cut]);
 			}
 		}
 		if (*cut < b->cuts.count && b->cuts.items[*cut].stream_off < end)
