@@ -18,11 +18,29 @@ struct unresolved {
 	module_id module;
 };
 
+struct losses {
+	uint64_t count[LOSS_COUNT], lost_ns[LOSS_COUNT];
+};
+
 struct totals {
 	uint64_t traced_ns, lost_ns, calls, segments, edges, gaps, joined, ambiguous, clamped;
-	uint64_t losses[LOSS_COUNT], evidence[JOIN_EVIDENCE_COUNT];
+	struct losses losses;
+	uint64_t evidence[JOIN_EVIDENCE_COUNT];
 	VEC(struct unresolved) unresolved; /* most time first */
 };
+
+/* How often is counted for every loss; how long is known where trace followed. */
+static void losses_add(struct losses *losses, const struct thread *t)
+{
+	for (int i = 0; i < LOSS_COUNT; i++)
+		losses->count[i] += t->losses[i];
+	for (size_t i = 0; i < t->joins.count; i++) {
+		const struct join *join = &t->joins.items[i];
+
+		if (join->cause < LOSS_COUNT && join->resumed_ns > join->lost_ns)
+			losses->lost_ns[join->cause] += join->resumed_ns - join->lost_ns;
+	}
+}
 
 static void totals_add_thread(struct totals *totals, const struct thread *t)
 {
@@ -30,8 +48,7 @@ static void totals_add_thread(struct totals *totals, const struct thread *t)
 	totals->lost_ns += t->lost_ns;
 	totals->segments += t->segments.count;
 	totals->clamped += t->clamped_times;
-	for (int i = 0; i < LOSS_COUNT; i++)
-		totals->losses[i] += t->losses[i];
+	losses_add(&totals->losses, t);
 	for (size_t i = 0; i < t->segments.count; i++)
 		totals->edges += t->segments.items[i].edges;
 	for (size_t i = 0; i < t->joins.count; i++) {
@@ -184,15 +201,30 @@ static json_t *json_text(const char *text)
 
 /* jansson's *_new functions take the reference and refuse a NULL value, so a chain of them
  * needs one check; json_pack() checks its own. */
-static json_t *json_losses(const uint64_t losses[LOSS_COUNT], bool *ok)
+static json_t *json_losses(const struct losses *losses, bool *ok)
 {
 	json_t *object = json_object();
 
-	for (int i = 1; i < LOSS_COUNT; i++)
-		if (losses[i] && json_object_set_new(object, loss_name((enum loss)i),
-						     json_count(losses[i])) != 0)
+	for (int i = 1; i < LOSS_COUNT; i++) {
+		if (losses->count[i] == 0)
+			continue;
+		json_t *loss = json_pack("{s:I, s:I}", "count", (json_int_t)losses->count[i],
+					 "lost_ns", (json_int_t)losses->lost_ns[i]);
+		if (json_object_set_new(object, loss_name((enum loss)i), loss) != 0)
 			*ok = false;
+	}
 	return object;
+}
+
+/* Functions drawn. */
+static uint64_t thread_calls(const struct thread *t)
+{
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < t->calls.count; i++)
+		calls += t->calls.items[i].kind == CALL_FRAME &&
+			 !(t->calls.items[i].flags & CALL_HIDDEN);
+	return calls;
 }
 
 static json_t *json_threads(const struct trace *trace, const struct trace_names *names, bool *ok)
@@ -205,18 +237,20 @@ static json_t *json_threads(const struct trace *trace, const struct trace_names 
 						  ? &names->sideband->tasks.items[t->task.v]
 						  : NULL;
 		char scratch[NAME_SCRATCH_BYTES];
+		struct losses losses = {0};
 		uint64_t edges = 0;
 
+		losses_add(&losses, t);
 		for (size_t k = 0; k < t->segments.count; k++)
 			edges += t->segments.items[k].edges;
 		json_t *object = json_pack(
 			"{s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "pid",
 			task ? task->pid : -1, "tid", task ? task->tid : -1, "name",
-			json_text(name_task(names, t->task, trace->end_ns, scratch)), "rows",
-			(json_int_t)t->calls.count, "segments", (json_int_t)t->segments.count,
+			json_text(name_task(names, t->task, trace->end_ns, scratch)), "calls",
+			(json_int_t)thread_calls(t), "segments", (json_int_t)t->segments.count,
 			"edges", (json_int_t)edges, "traced_ns", (json_int_t)t->traced_ns,
 			"lost_ns", (json_int_t)t->lost_ns, "clamped_times",
-			(json_int_t)t->clamped_times, "losses", json_losses(t->losses, ok));
+			(json_int_t)t->clamped_times, "losses", json_losses(&losses, ok));
 		if (json_array_append_new(array, object) != 0)
 			*ok = false;
 	}
@@ -305,15 +339,20 @@ static json_t *json_inputs(const struct run_stats *run, bool *ok)
 
 static json_t *json_sideband(const struct sideband *sideband, bool *ok)
 {
-	uint64_t lost[LOSS_COUNT] = {0};
+	json_t *lost = json_object(); /* records or bytes, as the cause says */
+	uint64_t counts[LOSS_COUNT] = {0};
 
 	for (size_t i = 0; i < sideband->losses.count; i++)
 		if (sideband->losses.items[i].cause < LOSS_COUNT)
-			lost[sideband->losses.items[i].cause] += sideband->losses.items[i].count;
+			counts[sideband->losses.items[i].cause] += sideband->losses.items[i].count;
+	for (int i = 1; i < LOSS_COUNT; i++)
+		if (counts[i] &&
+		    json_object_set_new(lost, loss_name((enum loss)i), json_count(counts[i])) != 0)
+			*ok = false;
 	return json_pack("{s:I, s:I, s:I, s:o}", "records", (json_int_t)sideband->counts.records,
 			 "unknown_records", (json_int_t)sideband->counts.unknown_records,
 			 "skipped_bytes", (json_int_t)sideband->counts.skipped_bytes, "losses",
-			 json_losses(lost, ok));
+			 lost);
 }
 
 static json_t *json_flow(const struct flow_stats *flow)
@@ -352,7 +391,7 @@ static json_t *json_all(const struct run_stats *run, const struct totals *totals
 		(json_int_t)totals->segments, "traced_ns", (json_int_t)totals->traced_ns, "lost_ns",
 		(json_int_t)totals->lost_ns, "loss_percent", stats_loss_percent(trace),
 		"clamped_times", (json_int_t)totals->clamped, "losses",
-		json_losses(totals->losses, &ok), "joins", json_joins(totals, &ok), "unresolved",
+		json_losses(&totals->losses, &ok), "joins", json_joins(totals, &ok), "unresolved",
 		json_unresolved(totals, names, &ok), "threads", json_threads(trace, names, &ok),
 		"output", json_output(run), "stages", json_stages(run, &ok));
 
@@ -441,9 +480,9 @@ static void summary_losses(const struct totals *totals, struct buffer *text)
 	summary_time(text, totals->lost_ns);
 	summary_percent(text, totals->lost_ns, totals->traced_ns + totals->lost_ns);
 	for (int i = 1; i < LOSS_COUNT; i++) {
-		if (totals->losses[i] == 0)
+		if (totals->losses.count[i] == 0)
 			continue;
-		buffer_printf(text, "%s%" PRIu64 " %s", before, totals->losses[i],
+		buffer_printf(text, "%s%" PRIu64 " %s", before, totals->losses.count[i],
 			      loss_name((enum loss)i));
 		before = ", ";
 	}

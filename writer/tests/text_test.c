@@ -186,7 +186,7 @@ Test(text, statistics_are_json)
 {
 	struct fake f;
 	const char *module, *advice, *thread;
-	json_int_t bytes, joined, not_joined, returns, overflow, lost, rows;
+	json_int_t bytes, joined, not_joined, returns, overflow, overflow_ns, lost, calls;
 	double loss, share, cpu;
 
 	fill(&f);
@@ -199,24 +199,25 @@ Test(text, statistics_are_json)
 	cr_assert_str_eq(json_string_value(json_array_get(inputs_json, 0)), "perf.data");
 	cr_assert_str_eq(json_string_value(json_array_get(inputs_json, 1)), "[not UTF-8]");
 	cr_assert_eq(json_unpack(root,
-				 "{s:{s:I}, s:{s:I,s:I,s:{s:I}}, s:{s:I}, s:f, "
+				 "{s:{s:I}, s:{s:I,s:I,s:{s:I}}, s:{s:{s:I,s:I}}, s:f, "
 				 "s:[{s:s,s:s,s:I,s:f}], s:[{s:s,s:I}], s:[{s:f}]}",
 				 "pt", "bytes", &bytes, "joins", "joined", &joined, "not_joined",
 				 &not_joined, "by_evidence", "return addresses", &returns, "losses",
-				 "overflow", &overflow, "loss_percent", &loss, "unresolved",
-				 "module", &module, "advice", &advice, "lost_ns", &lost, "percent",
-				 &share, "threads", "name", &thread, "rows", &rows, "stages",
-				 "cpu_s", &cpu),
+				 "overflow", "count", &overflow, "lost_ns", &overflow_ns,
+				 "loss_percent", &loss, "unresolved", "module", &module, "advice",
+				 &advice, "lost_ns", &lost, "percent", &share, "threads", "name",
+				 &thread, "calls", &calls, "stages", "cpu_s", &cpu),
 		     0);
 	cr_assert_eq(bytes, 777);
 	cr_assert(joined == 1 && not_joined == 1 && returns == 1 && overflow == 2);
+	cr_assert_eq(overflow_ns, 100);
 	cr_assert_float_eq(loss, 5.0, 1e-6);
 	cr_assert_str_eq(module, "libfoo.so");
 	cr_assert_str_eq(advice, "put it under --symfs");
 	cr_assert_eq(lost, 100);
 	cr_assert_float_eq(share, 5.0, 1e-6);
 	cr_assert_str_eq(thread, "server");
-	cr_assert_eq(rows, 7);
+	cr_assert_eq(calls, 3);
 	cr_assert_float_eq(cpu, 2.5, 1e-9);
 	json_decref(root);
 	free(text);
