@@ -16,7 +16,7 @@ static uint64_t key_of(const struct rec_event *ev)
 	return map64_hash(ev->from) ^ ev->to << 16 ^ ev->depth;
 }
 
-/* The last event whose stack was shorter than depth. */
+/* The number after that of the last event whose stack was shorter than depth; 0 = none. */
 static size_t last_below(const size_t *last_at, uint32_t depth)
 {
 	size_t last = 0;
@@ -41,14 +41,14 @@ bool loop_find(const struct recording *r, size_t first, size_t *from, size_t *to
 
 		if (ev->depth >= DEPTHS_MAX)
 			continue;
-		last_at[ev->depth] = at;
+		last_at[ev->depth] = at + 1;
 		if (!is_call(ev) || ev->depth == 0)
 			continue;
 		uint32_t since = map64_get(&seen, key_of(ev));
 		bool same = since != MAP64_NONE && r->events.items[since].from == ev->from &&
 			    r->events.items[since].to == ev->to &&
 			    r->events.items[since].depth == ev->depth &&
-			    last_below(last_at, ev->depth - 1) < since;
+			    last_below(last_at, ev->depth - 1) <= since;
 		if (!same && !map64_set(&seen, key_of(ev), (uint32_t)at))
 			break;
 		if (same && at - since > best) {

@@ -5,6 +5,8 @@
 
 void packet_raw(struct packet_writer *w, const void *bytes, size_t count)
 {
+	if (count == 0)
+		return;
 	if (w->failed || !vec_reserve(&w->bytes, w->bytes.count + count)) {
 		w->failed = true;
 		return;

@@ -23,6 +23,8 @@ void tracer_forget(struct tracer *t, uint64_t place)
 {
 	size_t count = (size_t)(place - t->taken);
 
+	if (count == 0)
+		return;
 	t->out.bytes.count -= count;
 	memmove(t->out.bytes.items, t->out.bytes.items + count, t->out.bytes.count);
 	t->taken = place;
