@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <zstd.h>
 
 #include "symbolize/die.h"
@@ -61,6 +62,19 @@ static bool unpack_zstd(struct bytes packed, uint8_t *heap, size_t bytes)
 	return ZSTD_decompress(heap, bytes, packed.p, bytes_left(&packed)) == bytes;
 }
 
+/* Some are large, and written once from start to end: huge pages save most of the faults. */
+static uint8_t *section_alloc(uint64_t bytes)
+{
+	const size_t huge = (size_t)2 << 20;
+
+	if (bytes < huge)
+		return malloc(bytes);
+	uint8_t *p = aligned_alloc(huge, (bytes + huge - 1) / huge * huge);
+	if (p)
+		(void)madvise(p, bytes, MADV_HUGEPAGE); /* only a wish */
+	return p;
+}
+
 /* Keeps the unpacked bytes in the file; empty when that fails. */
 static struct bytes debug_file_unpack(struct debug_file *f, enum debug_section which,
 				      struct bytes packed, uint64_t bytes, bool zstd)
@@ -68,7 +82,7 @@ static struct bytes debug_file_unpack(struct debug_file *f, enum debug_section w
 	if (bytes == 0 || bytes > DEBUG_MAX_SECTION ||
 	    bytes / DEBUG_MAX_RATIO > bytes_left(&packed))
 		return (struct bytes){0};
-	uint8_t *heap = malloc(bytes);
+	uint8_t *heap = section_alloc(bytes);
 	if (!heap || !(zstd ? unpack_zstd : unpack_deflate)(packed, heap, bytes)) {
 		free(heap);
 		return (struct bytes){0};
@@ -191,9 +205,7 @@ static int abbrev_compare(const void *left, const void *right)
 	return a->code < b->code ? -1 : a->code > b->code;
 }
 
-/* Reads declarations from off on: all, or only until that of one code. */
-static bool abbrev_table_read(struct debug_file *f, uint64_t off, uint64_t only_code,
-			      struct abbrev_table *t)
+static bool abbrev_table_read(struct debug_file *f, uint64_t off, struct abbrev_table *t)
 {
 	struct bytes b = debug_file_section(f, DEBUG_ABBREV);
 	bool sorted = true;
@@ -210,8 +222,6 @@ static bool abbrev_table_read(struct debug_file *f, uint64_t off, uint64_t only_
 		sorted = sorted && (!t->abbrevs.count || vec_last(&t->abbrevs)->code < a.code);
 		if (!vec_push(&t->abbrevs, a))
 			return false;
-		if (a.code == only_code)
-			break;
 	}
 	if (!sorted)
 		qsort(t->abbrevs.items, t->abbrevs.count, sizeof *t->abbrevs.items, abbrev_compare);
@@ -230,7 +240,7 @@ const struct abbrev_table *debug_unit_abbrevs(struct debug_unit *u)
 	struct abbrev_table *t = calloc(1, sizeof *t);
 	if (t && vec_push(&f->tables, t)) {
 		/* A broken table is kept as far as it goes: it would break again. */
-		if (!abbrev_table_read(f, u->abbrev_off, 0, t))
+		if (!abbrev_table_read(f, u->abbrev_off, t))
 			t->abbrevs.count = 0;
 		if (map64_set(&f->table_at, u->abbrev_off, (uint32_t)f->tables.count - 1))
 			return u->abbrevs = t;
@@ -241,7 +251,7 @@ const struct abbrev_table *debug_unit_abbrevs(struct debug_unit *u)
 }
 
 static void unit_take_attribute(struct debug_unit *u, uint16_t name, const struct die_value *v,
-				struct die_value strings[3])
+				struct die_value strings[2])
 {
 	switch (name) {
 	case DW_AT_low_pc: u->code.low = *v; break;
@@ -254,41 +264,60 @@ static void unit_take_attribute(struct debug_unit *u, uint16_t name, const struc
 	case DW_AT_rnglists_base: u->rnglists_base = v->number; break;
 	case DW_AT_GNU_ranges_base: u->ranges_base = v->number; break;
 	case DW_AT_GNU_dwo_id: u->dwo_id = v->number; break;
-	case DW_AT_name: strings[0] = *v; break;
-	case DW_AT_comp_dir: strings[1] = *v; break;
+	case DW_AT_comp_dir: strings[0] = *v; break;
 	case DW_AT_dwo_name:
-	case DW_AT_GNU_dwo_name: strings[2] = *v; break;
+	case DW_AT_GNU_dwo_name: strings[1] = *v; break;
 	default: break;
 	}
 }
 
-/* The attributes of the unit's own DIE. Strings and addresses last: their bases are
- * attributes of the same DIE. */
+/* Moves to the (name, form) pairs of one code's declaration. */
+static bool abbrev_seek(struct bytes *b, uint64_t code)
+{
+	uint64_t at;
+
+	while ((at = die_uleb(b)) != 0) {
+		die_uleb(b); /* tag */
+		bytes_u8(b); /* children */
+		if (at == code)
+			return !b->failed;
+		for (uint64_t name = 1, form = 1; (name || form) && !b->failed;) {
+			name = die_uleb(b);
+			form = die_uleb(b);
+			if (form == DW_FORM_implicit_const)
+				die_sleb(b);
+		}
+	}
+	return false;
+}
+
+/* The attributes of the unit's own DIE. There are thousands of units and most are never
+ * touched: the declaration and the DIE are read side by side, without a table. Strings and
+ * addresses come last: their bases are attributes of the same DIE. */
 static bool unit_read_root(struct debug_unit *u)
 {
 	struct bytes b = debug_file_section(u->file, DEBUG_INFO);
-	struct abbrev_table table = {0};
-	struct die_value strings[3] = {0};
+	struct bytes specs = debug_file_section(u->file, DEBUG_ABBREV);
+	struct die_value strings[2] = {0};
 
 	b.end = b.p + u->end;
 	b.p += u->first_die;
-	uint64_t code = die_uleb(&b);
-	bool ok = abbrev_table_read(u->file, u->abbrev_off, code, &table);
-	const struct abbrev *a = ok ? abbrev_find(&table, code) : NULL;
-	for (uint32_t i = 0; a && i < a->spec_count && !b.failed; i++) {
-		const struct abbrev_spec *spec = &table.specs.items[a->first_spec + i];
-		struct die_value v = die_read_form(u, &b, spec->form, spec->implicit);
+	if (!bytes_take(&specs, u->abbrev_off) || !abbrev_seek(&specs, die_uleb(&b)))
+		return false;
+	while (!b.failed && !specs.failed) {
+		uint16_t name = (uint16_t)die_uleb(&specs), form = (uint16_t)die_uleb(&specs);
+		int64_t implicit = form == DW_FORM_implicit_const ? die_sleb(&specs) : 0;
 
+		if (name == 0 && form == 0)
+			break;
+		struct die_value v = die_read_form(u, &b, form, implicit);
 		if (!b.failed)
-			unit_take_attribute(u, spec->name, &v, strings);
+			unit_take_attribute(u, name, &v, strings);
 	}
-	vec_done(&table.abbrevs);
-	vec_done(&table.specs);
-	u->name = die_string(u, &strings[0]);
-	u->comp_dir = die_string(u, &strings[1]);
-	u->dwo_name = die_string(u, &strings[2]);
+	u->comp_dir = die_string(u, &strings[0]);
+	u->dwo_name = die_string(u, &strings[1]);
 	die_address(u, &u->code.low, &u->low_pc);
-	return a != NULL;
+	return true;
 }
 
 bool debug_unit_read(struct debug_file *f, uint64_t off, struct debug_unit *u)

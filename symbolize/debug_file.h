@@ -69,10 +69,10 @@ struct debug_unit {
 	uint64_t str_offsets_off; /* where a split unit's own part begins, in a .dwp */
 	uint64_t line_off;        /* of its line program; UINT64_MAX = none */
 	uint64_t dwo_id;
-	struct die_code code;                   /* of the whole unit */
-	const char *name, *comp_dir, *dwo_name; /* NULL = none */
-	uint8_t version, type, offset_bytes;    /* type: DW_UT_* */
-	bool split;                             /* its DIEs are in a .dwo or .dwp */
+	struct die_code code;                /* of the whole unit */
+	const char *comp_dir, *dwo_name;     /* NULL = none */
+	uint8_t version, type, offset_bytes; /* type: DW_UT_* */
+	bool split;                          /* its DIEs are in a .dwo or .dwp */
 };
 
 struct debug_file {

@@ -6,7 +6,7 @@
 
 #define DIE_MAX_HOPS 16 /* from an inlined call to its declaration are three */
 
-uint64_t die_uleb(struct bytes *b)
+uint64_t die_uleb_long(struct bytes *b)
 {
 	uint64_t value = 0;
 

@@ -16,8 +16,14 @@ bool die_address(const struct debug_unit *u, const struct die_value *v, uint64_t
 /* NULL if it is no string. */
 const char *die_string(const struct debug_unit *u, const struct die_value *v);
 
-uint64_t die_uleb(struct bytes *b);
+uint64_t die_uleb_long(struct bytes *b);
 int64_t die_sleb(struct bytes *b);
+
+/* Nearly all have one byte. */
+static inline uint64_t die_uleb(struct bytes *b)
+{
+	return b->p < b->end && *b->p < 0x80 ? *b->p++ : die_uleb_long(b);
+}
 
 struct die_ranges {
 	const struct debug_unit *unit;
