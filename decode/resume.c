@@ -30,6 +30,36 @@ static uint32_t strand_waiting_count(const struct strand *s)
 	return count;
 }
 
+enum { GUESS_EDGES_MAX = 256 }; /* a wrong guess contradicts the code long before */
+
+/* Damaged bytes: what was decoded is wrong, not only incomplete. */
+static bool loss_is_damage(unsigned cause)
+{
+	return cause == LOSS_MISMATCH || cause == LOSS_BAD_PACKET || cause == LOSS_BAD_IP;
+}
+
+/* The open segment began at a guess behind damage and soon contradicted itself: none of it
+ * happened. It is taken back, as if the first loss had lasted until now. */
+static bool strand_take_back(struct strand *s, struct join *j)
+{
+	struct thread *t = s->thread;
+	const struct segment *seg = t->segments.count ? vec_last(&t->segments) : NULL;
+
+	if (!seg || !s->guessed || seg->join == CALL_NONE || seg->bracket == CALL_NONE ||
+	    seg->edges > GUESS_EDGES_MAX || !loss_is_damage(j->cause))
+		return false;
+	*j = t->joins.items[seg->join];
+	j->resumed_ns = s->now_ns;
+	t->calls.count = seg->bracket;
+	t->roots.count = seg->first_root;
+	t->bases.count = seg->first_base;
+	while (t->arrows.count && vec_last(&t->arrows)->to >= t->calls.count)
+		t->arrows.count--;
+	t->joins.count--;
+	t->segments.count--;
+	return true;
+}
+
 /* Ends the open segment at the loss and starts the next one at `to`. */
 static void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned cause,
 			 node_id to, bool barrier)
@@ -49,12 +79,15 @@ static void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, un
 		strand_end_segment(s);
 		s->now_ns = now;
 	}
+	if (strand_take_back(s, &j))
+		j.resumed_at = to;
 	if (s->thread->segments.count && strand_push_join(s, j))
 		index = (uint32_t)s->thread->joins.count - 1;
 	strand_start_segment(s, to, index);
 	if (s->thread->segments.count)
 		vec_last(&s->thread->segments)->barrier = barrier;
 	s->state = STRAND_ON;
+	s->guessed = false;
 }
 
 /* Did the thread exec between two times? Each exec is found once. */
@@ -361,7 +394,7 @@ void strand_on_begin(struct strand *s, node_id to, bool at_begin)
 {
 	switch (s->state) {
 	case STRAND_NEW: strand_start(s, to); return;
-	case STRAND_LOST: strand_on_resume(s, to); return;
+	case STRAND_LOST: strand_on_resume(s, to, FLOW_RESUME_CERTAIN); return;
 	case STRAND_ON: /* a second start without an end */
 		s->off_ns = s->now_ns;
 		s->off_node = 0;
@@ -424,21 +457,29 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
-	if (cause == LOSS_MISSING_CODE && s->stack.count && from)
+	bool missing = cause == LOSS_MISSING_CODE || (cause == LOSS_BAD_IP && !s->guessed);
+	if (missing && s->stack.count && from)
 		strand_enter_missing(s, from);
 }
 
-void strand_on_resume(struct strand *s, node_id to)
+void strand_on_resume(struct strand *s, node_id to, unsigned how)
 {
+	bool missing = s->off_cause == LOSS_MISSING_CODE ||
+		       (s->off_cause == LOSS_BAD_IP && !s->guessed);
+
 	if (s->state == STRAND_NEW) {
 		strand_start(s, to);
 		return;
 	}
-	if (s->state == STRAND_LOST && s->off_cause == LOSS_MISSING_CODE && s->stack.count)
+	if (s->state == STRAND_LOST && missing && s->stack.count) {
 		strand_reenter(s, to); /* only the frames of the missing code are unknown */
-	else
+	} else {
+		bool damage = loss_is_damage(s->off_cause);
+
 		strand_break(s, s->off_ns, s->off_node, s->off_cause, to,
 			     strand_exec_between(s, s->off_ns, s->now_ns));
+		s->guessed = damage && how == FLOW_RESUME_TIP;
+	}
 	s->state = STRAND_ON;
 }
 

@@ -13,7 +13,7 @@ void strand_on_sync(struct strand *s, node_id to);
 void strand_on_begin(struct strand *s, node_id to, bool at_begin);
 void strand_on_end(struct strand *s, node_id from, unsigned cause /* enum flow_end */);
 void strand_on_gap(struct strand *s, node_id from, unsigned cause /* enum loss */);
-void strand_on_resume(struct strand *s, node_id to);
+void strand_on_resume(struct strand *s, node_id to, unsigned how /* enum flow_resume */);
 /* If the thread, that entered the kernel at left_at, has execed in it: starts a segment at `to`
  * that is joined to nothing. */
 bool strand_exec_barrier(struct strand *s, node_id left_at, uint64_t left_ns, node_id to);

@@ -71,9 +71,18 @@ static void strand_account(struct strand *s, enum strand_state before)
 	s->since_ns = s->now_ns;
 }
 
+/* Losses found at the start of what follows them. */
+static bool loss_is_cut(unsigned cause)
+{
+	return cause == LOSS_AUX_TRUNCATED || cause == LOSS_AUX_PARTIAL || cause == LOSS_AUX_LOST ||
+	       cause == LOSS_OVERWRITTEN;
+}
+
 static void strand_event(struct strand *s, const struct flow_event *e)
 {
-	if (e->time_ns < s->now_ns)
+	if (e->kind == FLOW_GAP && loss_is_cut(e->cause))
+		; /* known where it ends, not where it began: anywhere since the last event */
+	else if (e->time_ns < s->now_ns)
 		s->thread->clamped_times++;
 	else
 		s->now_ns = e->time_ns;
@@ -86,7 +95,7 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 	case FLOW_BEGIN: strand_on_begin(s, e->to, true); break;
 	case FLOW_END: strand_on_end(s, e->from, e->cause); break;
 	case FLOW_GAP: strand_on_gap(s, e->from, e->cause); break;
-	case FLOW_RESUME: strand_on_resume(s, e->to); break;
+	case FLOW_RESUME: strand_on_resume(s, e->to, e->cause); break;
 	case FLOW_CALL:
 		if (running)
 			strand_call(s, e->from, e->to);

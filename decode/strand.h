@@ -112,6 +112,7 @@ struct strand {
 	bool switched;        /* this segment has left its first stack: no more roots for it */
 	uint64_t now_ns;
 	uint64_t since_ns;             /* when `state` began */
+	bool guessed;                  /* the open segment began at a place that may be wrong */
 	uint64_t off_ns;               /* since when tracing is off or lost */
 	node_id off_node;              /* where it stopped */
 	uint8_t off_cause;             /* enum flow_end, or enum loss */
