@@ -121,12 +121,11 @@ static uint32_t segment_first_row(const struct thread *t, const struct segment *
 
 struct alignment {
 	long depth;          /* K, counted from the chain's outermost known frame: L0's level */
-	uint32_t agreeing;   /* returns that agree */
+	uint32_t agreeing;   /* return addresses (or functions) that agree */
 	uint32_t candidates; /* depths that agree as well */
 	enum join_evidence evidence;
-	bool partial;          /* inner returns of the overlap disagree */
-	long innermost;        /* levels further in than this are not those of A */
-	size_t levels;
+	bool partial;   /* inner returns of the overlap disagree */
+	long innermost; /* levels further in than this are not those of A */
 };
 
 /* z[i] = length of the longest common prefix of text and text[i..]. */
@@ -170,7 +169,7 @@ static bool joiner_match(struct joiner *j, const node_id *pattern, size_t patter
 	return joiner_z(j, count);
 }
 
-/* One depth as a candidate: of `possible` returns in the overlap the outermost `agree` do. */
+/* One depth as a candidate: of `possible` pairs in the overlap the outermost `agree` do. */
 static void alignment_offer(struct alignment *best, long depth, size_t agree, size_t possible,
 			    long top)
 {
@@ -178,11 +177,10 @@ static void alignment_offer(struct alignment *best, long depth, size_t agree, si
 		return;
 	bool partial = agree < possible;
 	long shift = labs(top - depth), best_shift = labs(top - best->depth);
-	bool better = best->evidence != JOIN_RETURNS || agree > best->agreeing ||
+	bool equal = best->agreeing == agree && best->partial == partial;
+	bool better = agree > best->agreeing ||
 		      (agree == best->agreeing && best->partial && !partial) ||
-		      (agree == best->agreeing && best->partial == partial && shift < best_shift);
-	bool equal = best->evidence == JOIN_RETURNS && best->agreeing == agree &&
-		     best->partial == partial;
+		      (equal && shift < best_shift);
 
 	if (better && !equal)
 		best->candidates = 0;
@@ -191,79 +189,111 @@ static void alignment_offer(struct alignment *best, long depth, size_t agree, si
 		return;
 	best->depth = depth;
 	best->agreeing = (uint32_t)agree;
-	best->innermost = depth < (long)best->levels ? depth : (long)best->levels;
-	best->innermost -= (long)agree;
 	best->partial = partial;
-	best->evidence = JOIN_RETURNS;
 }
 
-/* Every depth, from the root inward: the longest agreement wins, then one that holds for the
- * whole overlap, then the depth nearest to that at the loss. */
+/* Tries every depth: the longest agreement from the root inward wins, then one that holds for
+ * the whole overlap, then the depth nearest to that at the loss. p and q are A's and B's keys,
+ * outermost first; with p[0] and q[0] side by side L0 is at depth `level`. */
+static bool joiner_match_all(struct joiner *j, const uint32_t *p, size_t n, const uint32_t *q,
+			     size_t m, long level, struct alignment *best)
+{
+	long top = (long)j->chain.count - 1;
+	bool ok = joiner_match(j, q, m, p, n);
+
+	for (size_t h = 0; ok && h < n; h++) { /* q[0] at or inside p[0] */
+		size_t possible = m < n - h ? m : n - h, agree = j->z.items[m + 1 + h];
+
+		alignment_offer(best, level + (long)h, agree < possible ? agree : possible,
+				possible, top);
+	}
+	ok = ok && joiner_match(j, p, n, q, m);
+	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
+		size_t possible = n < m - h ? n : m - h, agree = j->z.items[n + 1 + h];
+
+		alignment_offer(best, level - (long)h, agree < possible ? agree : possible,
+				possible, top);
+	}
+	return ok;
+}
+
+/* Keys for "nothing known": equal to no other. */
+enum { KEY_UNKNOWN_A = -2, KEY_UNKNOWN_B = -3 };
+
 static bool joiner_align_returns(struct joiner *j, struct alignment *best)
 {
 	/* The outermost frame waits at a node nobody knows, unless it was tail-called. */
 	size_t n = j->chain.count, m = j->levels.count;
 	if (n && j->waits.items[n - 1] == 0)
 		n--;
-	long top = (long)j->chain.count - 1, unknown = (long)(j->chain.count - n);
-	node_id *p = calloc(n + m + 1, sizeof *p), *q = p + n;
+	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
 
 	if (!p)
 		return false;
-	for (size_t i = 0; i < n; i++) /* outermost first */
-		p[i] = j->waits.items[n - 1 - i] ? j->waits.items[n - 1 - i] : UINT32_MAX - 1;
-	for (size_t i = 0; i < m; i++)
-		q[i] = j->levels.items[m - 1 - i].landed ? j->levels.items[m - 1 - i].landed
-							 : UINT32_MAX - 2;
-	best->levels = m;
-	/* p[0] is the wait of chain level `unknown`; q[0] = Lm: a wait of level k lies at k - 1. */
-	bool ok = joiner_match(j, q, m, p, n);
-	for (size_t h = 0; ok && h < n; h++) { /* Lm at or inside A's outermost frame */
-		size_t possible = m < n - h ? m : n - h;
-		size_t agree = j->z.items[m + 1 + h];
+	for (size_t i = 0; i < n; i++) {
+		node_id wait = j->waits.items[n - 1 - i];
 
-		alignment_offer(best, (long)h + unknown - 1 + (long)m,
-				agree < possible ? agree : possible, possible, top);
+		p[i] = wait ? wait : (uint32_t)KEY_UNKNOWN_A;
 	}
-	ok = ok && joiner_match(j, p, n, q, m);
-	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
-		size_t possible = n < m - h ? n : m - h;
-		size_t agree = j->z.items[n + 1 + h];
+	for (size_t i = 0; i < m; i++) {
+		node_id landed = j->levels.items[m - 1 - i].landed;
 
-		alignment_offer(best, (long)(m - h) + unknown - 1,
-				agree < possible ? agree : possible, possible, top);
+		q[i] = landed ? landed : (uint32_t)KEY_UNKNOWN_B;
 	}
+	/* What level k waits for lies in level k - 1: that is where Lm is. */
+	long level = (long)(j->chain.count - n) - 1 + (long)m;
+	bool ok = joiner_match_all(j, p, n, q, m, level, best);
 	free(p);
+	if (best->agreeing)
+		best->evidence = JOIN_RETURNS;
 	return ok;
 }
 
-/* Without returns: the topmost frame whose function is that of a level, L0 first. */
-static void joiner_align_functions(struct joiner *j, uint32_t first_row, struct alignment *best)
+/* The same by functions, for a chain that left its outermost known frame by another call. */
+static bool joiner_align_functions(struct joiner *j, uint32_t first_row, struct alignment *best)
 {
-	long top = (long)j->chain.count - 1;
-	size_t levels = j->levels.count + 1;
+	size_t n = j->chain.count, m = j->levels.count + (first_row != CALL_NONE);
+	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
 
-	for (size_t i = 0; i < levels && i < 16; i++) {
-		uint32_t row = i ? j->levels.items[i - 1].row : first_row;
-		uint32_t func = row == CALL_NONE ? 0 : joiner_func(j, row);
+	if (!p)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t func = joiner_func(j, j->chain.items[n - 1 - i]);
 
-		for (size_t k = 0; func && k < j->chain.count; k++) {
-			/* Return addresses known on both sides have disagreed already. */
-			if (joiner_func(j, j->chain.items[k]) != func ||
-			    (i < j->levels.count && j->waits.items[k] &&
-			     j->levels.items[i].landed &&
-			     j->waits.items[k] != j->levels.items[i].landed))
-				continue;
-			best->depth = top - (long)k + (long)i;
-			best->evidence = JOIN_FUNCTION;
-			best->candidates = 1;
-			return;
-		}
+		p[i] = func ? func : (uint32_t)KEY_UNKNOWN_A;
 	}
+	for (size_t i = 0; i < m; i++) {
+		uint32_t row = i < j->levels.count ? j->levels.items[j->levels.count - 1 - i].row
+						   : first_row;
+		uint32_t func = joiner_func(j, row);
+
+		q[i] = func ? func : (uint32_t)KEY_UNKNOWN_B;
+	}
+	bool ok = joiner_match_all(j, p, n, q, m, (long)j->levels.count, best);
+	free(p);
+	if (best->agreeing)
+		best->evidence = JOIN_FUNCTION;
+	return ok;
 }
 
-static bool joiner_align(struct joiner *j, size_t s, const struct segment *seg,
-			 struct alignment *best)
+/* How far in the levels can be those of A: where a return address in the overlap disagrees,
+ * all further in are others. */
+static long joiner_innermost(const struct joiner *j, long depth)
+{
+	long top = (long)j->chain.count - 1, m = (long)j->levels.count;
+	long level = depth < m ? depth : m;
+
+	for (; level > 0 && depth - level + 1 <= top; level--) {
+		node_id wait = j->waits.items[top - (depth - level + 1)];
+		node_id landed = j->levels.items[level - 1].landed;
+
+		if (wait && landed && wait != landed)
+			break;
+	}
+	return level;
+}
+
+static bool joiner_align(struct joiner *j, const struct segment *seg, struct alignment *best)
 {
 	const struct join *join = &j->thread->joins.items[seg->join];
 
@@ -280,9 +310,10 @@ static bool joiner_align(struct joiner *j, size_t s, const struct segment *seg,
 		best->evidence = JOIN_RESUME_POINT;
 		best->candidates = 1;
 	}
-	if (best->evidence == JOIN_NONE)
-		joiner_align_functions(j, segment_first_row(j->thread, seg), best);
-	(void)s;
+	if (best->evidence == JOIN_NONE &&
+	    !joiner_align_functions(j, segment_first_row(j->thread, seg), best))
+		return false;
+	best->innermost = joiner_innermost(j, best->depth);
 	return true;
 }
 
@@ -299,7 +330,7 @@ static bool joiner_learn(struct joiner *j)
 		if (seg->barrier || seg->join == CALL_NONE)
 			continue;
 		if (!joiner_chain(j, t->segments.items[s - 1].top_call) ||
-		    !joiner_own_levels(j, s, true) || !joiner_align(j, s, seg, &a))
+		    !joiner_own_levels(j, s, true) || !joiner_align(j, seg, &a))
 			return false;
 		if (a.evidence == JOIN_NONE || a.depth < 0)
 			continue;
@@ -428,7 +459,7 @@ static void joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		}
 		if (l == CALL_NONE)
 			continue;
-		going_on = going_on && k <= top &&
+		going_on = going_on && k <= top && i >= a->innermost &&
 			   joiner_continues(j, l, j->chain.items[top - k], join);
 		if (!going_on) {
 			join->inferred += i > 0;
@@ -458,7 +489,7 @@ static bool joiner_decide(struct joiner *j, size_t s)
 	for (size_t back = 1; back <= LOOK_BACK && back <= s && a.evidence == JOIN_NONE; back++) {
 		from = s - back;
 		if (!joiner_chain(j, t->segments.items[from].top_call) ||
-		    !joiner_own_levels(j, s, true) || !joiner_align(j, s, seg, &a))
+		    !joiner_own_levels(j, s, true) || !joiner_align(j, seg, &a))
 			return false;
 		const struct segment *before = &t->segments.items[from];
 		if (before->barrier || before->join == CALL_NONE ||
