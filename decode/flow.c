@@ -600,9 +600,10 @@ enum err flow_finish(struct flow *f)
 	return f->err;
 }
 
-enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
+/* Decodes the packets up to `end`. */
+static void walk_packets(struct flow *f, const uint8_t *end)
 {
-	flow_begin(f, piece, sink);
+	f->end = end;
 	while (f->err == ERR_NONE && (f->p < f->end || f->tnt != TNT_EMPTY)) {
 		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
 			walk_on(f);
@@ -611,5 +612,17 @@ enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow
 		else
 			break;
 	}
+}
+
+enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
+{
+	flow_begin(f, piece, sink);
+	for (size_t i = piece->first_cut; i < piece->end_cut && f->p < f->end; i++) {
+		const struct aux_cut *cut = &piece->buffer->cuts.items[i];
+
+		walk_packets(f, piece->bytes + (cut->stream_off - piece->stream_off));
+		flow_gap(f, cut->cause, f->state == FLOW_STATE_ON ? f->node : 0, 0);
+	}
+	walk_packets(f, piece->bytes + piece->count);
 	return flow_finish(f);
 }

@@ -87,6 +87,8 @@ struct flow_piece {
 	uint64_t start_time_ns;       /* of the cut, where no PSB follows it; TIME_NONE = unknown */
 	uint64_t next_time_ns;        /* first known time of the next piece; TIME_NONE = none */
 	uint8_t cut;                  /* enum loss before bytes[0]; LOSS_NONE = continuous */
+	/* Cuts inside, behind which the packets go on in step with TIP.PGE: buffer->cuts. */
+	size_t first_cut, end_cut;
 	bool first;                   /* first piece of its buffer or snapshot */
 };
 

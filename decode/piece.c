@@ -20,6 +20,7 @@ struct finder {
 	struct pieces *out;
 	VEC(struct span) run;
 	VEC(uint64_t) psbs; /* stream offsets */
+	size_t next_cut;    /* of the buffer's, behind the last piece */
 	uint8_t cut;        /* why the run begins, and what was skipped before it */
 	uint64_t cut_ns;    /* when */
 	bool first;
@@ -132,6 +133,13 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 				   .next_time_ns = TIME_NONE,
 				   .cut = f->cut,
 				   .first = f->first};
+	const struct aux_buffer *b = f->buffer;
+	for (; f->next_cut < b->cuts.count && b->cuts.items[f->next_cut].stream_off <= off;)
+		f->next_cut++;
+	piece.first_cut = f->next_cut;
+	for (; f->next_cut < b->cuts.count && b->cuts.items[f->next_cut].stream_off < end;)
+		f->next_cut++;
+	piece.end_cut = f->next_cut;
 	bool is_continuous = f->cut == LOSS_NONE && !f->first && f->out->items.count;
 	uint64_t ip, time_ns;
 
@@ -186,13 +194,7 @@ static bool finish_run(struct finder *f)
 			return false;
 	}
 	size_t psbs = f->psbs.count;
-	uint64_t psb = psbs ? f->psbs.items[0] : end;
-	if (psb > start && hardware_stopped(f->cut)) {
-		if (!add_piece(f, start, psb))
-			return false;
-	} else {
-		f->out->skipped_bytes += psb - start;
-	}
+	f->out->skipped_bytes += psbs ? f->psbs.items[0] - start : end - start;
 	for (size_t i = 0; i < psbs; i++)
 		if (!add_piece(f, f->psbs.items[i], i + 1 < psbs ? f->psbs.items[i + 1] : end))
 			return false;
@@ -200,7 +202,31 @@ static bool finish_run(struct finder *f)
 	return true;
 }
 
-/* Adds [data, data + bytes) at stream_off, broken where cuts fall into it. */
+/* Whether the bytes behind a cut are whole packets of a tracing that starts anew: then nothing
+ * up to the next PSB need be given up. */
+static bool goes_on_in_step(const uint8_t *data, size_t bytes)
+{
+	struct packet p;
+	int length;
+
+	for (; bytes && (length = packet_decode(data, bytes, PACKET_NO_BLOCK, &p)) > 0;
+	     data += length, bytes -= (size_t)length)
+		switch (p.kind) {
+		case PACKET_PAD:
+		case PACKET_TSC:
+		case PACKET_TMA:
+		case PACKET_MTC:
+		case PACKET_CYC:
+		case PACKET_CBR:
+		case PACKET_PIP:
+		case PACKET_VMCS:
+		case PACKET_MODE_EXEC:
+		case PACKET_MODE_TSX: break;
+		default: return p.kind == PACKET_TIP_PGE;
+		}
+	return false;
+}
+
 /* The cut's record comes behind the data of a snapshot: what was known before ends earlier. */
 static uint64_t cut_time(const struct aux_buffer *b, const struct aux_cut *cut)
 {
@@ -213,6 +239,7 @@ static uint64_t cut_time(const struct aux_buffer *b, const struct aux_cut *cut)
 	return TIME_NONE;
 }
 
+/* Adds [data, data + bytes) at stream_off, broken where cuts fall into it. */
 static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut)
 {
 	const struct aux_buffer *b = f->buffer;
@@ -228,6 +255,10 @@ static bool add_extent(struct finder *f, const struct aux_extent *e, size_t *cut
 		uint64_t until = end;
 
 		for (; *cut < b->cuts.count && b->cuts.items[*cut].stream_off <= at; ++*cut) {
+			if (f->run.count && b->cuts.items[*cut].stream_off == at &&
+			    b->cuts.items[*cut].cause != LOSS_NONE &&
+			    goes_on_in_step(e->data + (at - e->stream_off), end - at))
+				continue;
 			if (!finish_run(f))
 				return false;
 			f->first |= b->cuts.items[*cut].cause == LOSS_NONE;
