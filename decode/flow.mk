@@ -11,10 +11,17 @@ libdecode_a_SOURCES += \
   decode/packet.c decode/packet.h \
   decode/piece.c decode/piece.h
 
+FLOW_FIXTURE = decode/tests/flow_fixture.c decode/tests/flow_fixture.h
+check_PROGRAMS += decode/fuzz/flow_fuzz decode/fuzz/flow_diff_fuzz
+decode_fuzz_flow_fuzz_SOURCES = decode/fuzz/flow_fuzz.c $(FUZZ_DRIVER) $(FLOW_FIXTURE)
+decode_fuzz_flow_fuzz_LDADD = $(SIDEBAND_LIBS)
+decode_fuzz_flow_diff_fuzz_SOURCES = decode/fuzz/flow_diff_fuzz.c $(FUZZ_DRIVER) $(FLOW_FIXTURE)
+decode_fuzz_flow_diff_fuzz_LDADD = $(SIDEBAND_LIBS)
+
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
   decode/tests/shared_edges_test
-decode_tests_flow_test_SOURCES = decode/tests/flow_test.c
+decode_tests_flow_test_SOURCES = decode/tests/flow_test.c $(FLOW_FIXTURE)
 decode_tests_flow_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_flow_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_insn_test_SOURCES = decode/tests/insn_test.c

@@ -2,18 +2,17 @@
  * file of a few instructions, made here; the packets are hex; the events are read as text. */
 #include <criterion/criterion.h>
 
-#include <elf.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "decode/flow.h"
+#include "decode/tests/flow_fixture.h"
 
-#define BASE   0x401000
-#define KERNEL 0xffffffff81001000
+#define BASE   FLOW_FIXTURE_BASE
+#define KERNEL FLOW_FIXTURE_KERNEL
 
 /* Offsets are from BASE. The same bytes are mapped at KERNEL. */
 static const struct {
@@ -156,92 +155,29 @@ static size_t from_hex(const char *hex, uint8_t *bytes)
 }
 
 struct fixture {
-	char path[64];
-	struct symbolizer *symbolizer;
-	struct sideband sideband;
-	struct graph *graph;
+	struct flow_fixture base;
 	struct flow *flow;
 	char text[4096];
 	size_t length;
 };
 
-static void write_elf(const char *path)
-{
-	Elf64_Ehdr eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			 .e_type = ET_EXEC,
-			 .e_machine = EM_X86_64,
-			 .e_version = EV_CURRENT,
-			 .e_phoff = sizeof eh,
-			 .e_ehsize = sizeof eh,
-			 .e_phentsize = sizeof(Elf64_Phdr),
-			 .e_phnum = 1};
-	Elf64_Phdr ph = {.p_type = PT_LOAD,
-			 .p_flags = PF_R | PF_X,
-			 .p_offset = 0x1000,
-			 .p_vaddr = BASE,
-			 .p_filesz = CODE_BYTES,
-			 .p_memsz = CODE_BYTES,
-			 .p_align = 0x1000};
-	uint8_t file[0x1000 + CODE_BYTES] = {0};
-
-	memcpy(file, &eh, sizeof eh);
-	memcpy(file + sizeof eh, &ph, sizeof ph);
-	memset(file + 0x1000, 0x90, CODE_BYTES);
-	for (size_t i = 0; i < sizeof code / sizeof *code; i++)
-		from_hex(code[i].hex, file + 0x1000 + code[i].offset);
-	FILE *out = fopen(path, "wb");
-	cr_assert_not_null(out);
-	cr_assert_eq(fwrite(file, sizeof file, 1, out), 1);
-	fclose(out);
-}
-
 static void fixture_init(struct fixture *f)
 {
-	struct symbolizer_options options = {0};
-	struct sideband *s = &f->sideband;
-	module_id module;
+	uint8_t bytes[CODE_BYTES];
 
-	*f = (struct fixture){.path = "/tmp/flow_test.XXXXXX"};
-	close(mkstemp(f->path));
-	write_elf(f->path);
-	cr_assert_eq(symbolizer_new(&options, &f->symbolizer, NULL), ERR_NONE);
-	cr_assert_eq(symbolizer_module(f->symbolizer, &(struct module_request){.path = f->path},
-				       &module),
+	*f = (struct fixture){0};
+	memset(bytes, 0x90, sizeof bytes);
+	for (size_t i = 0; i < sizeof code / sizeof *code; i++)
+		from_hex(code[i].hex, bytes + code[i].offset);
+	flow_fixture_init(&f->base, bytes, sizeof bytes, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE);
+	cr_assert_eq(flow_new(f->base.graph, &f->base.sideband, FLOW_ALL_BRANCHES, &f->flow, NULL),
 		     ERR_NONE);
-	struct mapping mapping = {
-		.start = BASE, .end = BASE + CODE_BYTES, .file_off = 0x1000, .module = module};
-	struct task none = {.pid = -1, .tid = -1}, task = {.pid = 1, .tid = 1};
-	struct space empty = {.pid = -1, .until_ns = TIME_NONE},
-		     user = {.pid = 1, .until_ns = TIME_NONE};
-	cr_assert(vec_push(&s->tasks, none) && vec_push(&s->tasks, task));
-	for (int i = 0; i < 2; i++)
-		cr_assert(vec_push(&s->spaces, empty));
-	cr_assert(vec_push(&s->spaces, user));
-	cr_assert(vec_push(&s->spaces.items[2].mappings, mapping));
-	mapping.start = KERNEL;
-	mapping.end = KERNEL + CODE_BYTES;
-	cr_assert(vec_push(&s->spaces.items[1].mappings, mapping));
-	struct space_period period = {.pid = 1, .space = {2}};
-	cr_assert(vec_push(&s->space_periods, period));
-	s->clock = (struct clock){.time_mult = 1, .valid = true};
-	s->config.has_tsc = true;
-	cr_assert_eq(
-		graph_new(s, f->symbolizer, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE, &f->graph, NULL),
-		ERR_NONE);
-	cr_assert_eq(flow_new(f->graph, s, FLOW_ALL_BRANCHES, &f->flow, NULL), ERR_NONE);
 }
 
 static void fixture_done(struct fixture *f)
 {
 	flow_free(f->flow);
-	graph_free(f->graph);
-	for (size_t i = 0; i < f->sideband.spaces.count; i++)
-		vec_done(&f->sideband.spaces.items[i].mappings);
-	vec_done(&f->sideband.tasks);
-	vec_done(&f->sideband.spaces);
-	vec_done(&f->sideband.space_periods);
-	symbolizer_free(f->symbolizer);
-	unlink(f->path);
+	flow_fixture_done(&f->base);
 }
 
 static void put(struct fixture *f, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -282,7 +218,7 @@ static void put_event(struct fixture *f, const struct flow_event *e)
 		[FLOW_TX_COMMIT] = "tx commit",
 	};
 	static const char *const ends[] = {"syscall", "async", "branch"};
-	struct graph_tables t = graph_tables(f->graph);
+	struct graph_tables t = graph_tables(f->base.graph);
 	uint64_t from =
 		e->kind == FLOW_INTERRUPT || e->kind == FLOW_TX_ABORT || e->cause == FLOW_END_ASYNC
 			? t.hot[e->from].ip
