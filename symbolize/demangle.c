@@ -13,7 +13,9 @@ static char *demangle_base(const char *name)
 {
 	char *text = rust_demangle(name, DMGL_NO_OPTS);
 
-	return text ? text : cplus_demangle_v3(name, DMGL_NO_OPTS);
+	/* As c++filt -p prints them: verbose spells std::string out, as std::vector is anyway.
+	 * (For Rust it would print the hash.) */
+	return text ? text : cplus_demangle_v3(name, DMGL_ANSI | DMGL_VERBOSE);
 }
 
 char *demangle_name(const char *name)

@@ -23,6 +23,9 @@ Test(demangle, names)
 		{"_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE.llvm.77",
 		 "std::rt::lang_start::{{closure}}"},
 		{"_RNvC6_123foo3bar", "123foo::bar"},
+		{"_ZNSs4_Rep8_M_cloneERKSaIcEm",
+		 "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::_Rep::"
+		 "_M_clone"},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
