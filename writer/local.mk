@@ -28,6 +28,14 @@ writer/syscall_names.inc: Makefile
 writer/libwriter_a-names.$(OBJEXT): writer/syscall_names.inc
 CLEANFILES += writer/syscall_names.inc
 
+# A reader for the test of whole traces.
+noinst_PROGRAMS += writer/tests/fxt_show
+writer_tests_fxt_show_SOURCES = writer/tests/fxt_show.c writer/tests/fxt_read.c writer/tests/fxt_read.h
+writer_tests_fxt_show_CFLAGS = $(AM_CFLAGS) $(DEFLATE_CFLAGS)
+writer_tests_fxt_show_LDADD = $(WRITER_LIBS) $(COMMON_LIBS)
+check_SCRIPTS += writer/tests/traces.test
+EXTRA_DIST += writer/tests/traces.test
+
 if HAVE_CRITERION
 writer_test_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(DEFLATE_CFLAGS) $(JANSSON_CFLAGS)
 # The encoder and the outputs need no names; what does is tested with fakes of them.

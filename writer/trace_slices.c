@@ -222,36 +222,63 @@ static enum err slices_find_arrows(struct slices *s, struct error *error)
 
 #define FLOW_OVER UINT64_MAX
 
-/* Flows bind to the slice that is on top when they are read: they stand right behind the
- * start of their slice, with its time, before any child can cover it. The other end must
- * still come: an arrow whose head was passed already is left out. */
-static void slices_emit_arrows(struct slices *s, uint32_t call, uint64_t start_ns, bool drawn)
+static void flow_write(struct slices *s, enum fxt_event_type type, uint32_t arrow,
+		       uint64_t start_ns)
+{
+	bool tail = s->thread->arrows.items[arrow].kind == ARROW_TAIL_CALL;
+	uint64_t *start = fxt_event_start(&s->fxt);
+
+	if (!start)
+		return;
+	start[2] = s->flows.items[arrow];
+	fxt_event_finish(&s->fxt, start, start + 3, type, 0, s->thread_ref, s->fixed[FIXED_FLOW],
+			 s->fixed[tail ? FIXED_TAIL_CALL : FIXED_STACK_SWITCH],
+			 slices_time(s, start_ns));
+}
+
+/* The first arrow that can leave this call: its head must still come. UINT32_MAX = none. */
+static uint32_t arrow_leaving(const struct slices *s, uint32_t call)
 {
 	for (uint32_t at = map64_get(&s->arrow_heads, call); at != MAP64_NONE;
+	     at = s->arrow_ends.items[at].next)
+		if (s->arrow_ends.items[at].is_start &&
+		    s->flows.items[s->arrow_ends.items[at].arrow] == 0)
+			return s->arrow_ends.items[at].arrow;
+	return UINT32_MAX;
+}
+
+/* Flows bind to the slice that is on top when they are read: they stand right behind the
+ * start of their slice, with its time, before any child can cover it. An arrow that comes
+ * and one that leaves are one step of a longer flow, which saves a record. */
+static void slices_emit_arrows(struct slices *s, uint32_t call, uint64_t start_ns, bool drawn)
+{
+	const struct arrow *arrows = s->thread->arrows.items;
+	uint32_t leaving = drawn ? arrow_leaving(s, call) : UINT32_MAX;
+
+	for (uint32_t at = map64_get(&s->arrow_heads, call); at != MAP64_NONE;
 	     at = s->arrow_ends.items[at].next) {
-		const struct arrow_end *end = &s->arrow_ends.items[at];
-		uint64_t *flow = &s->flows.items[end->arrow];
-		bool begins = end->is_start && *flow == 0 && drawn;
+		uint32_t coming = s->arrow_ends.items[at].arrow;
+		uint64_t *flow = &s->flows.items[coming];
 
-		if (begins) {
-			*flow = ++s->last_flow;
-			s->counts->flows++;
-		}
-		if (begins || (!end->is_start && *flow != 0 && *flow != FLOW_OVER)) {
-			uint64_t *start = fxt_event_start(&s->fxt);
-			bool tail = s->thread->arrows.items[end->arrow].kind == ARROW_TAIL_CALL;
+		if (s->arrow_ends.items[at].is_start)
+			continue;
+		if (*flow != 0 && *flow != FLOW_OVER) {
+			bool goes_on = leaving != UINT32_MAX &&
+				       arrows[leaving].kind == arrows[coming].kind;
 
-			if (!start)
-				return;
-			start[2] = *flow;
-			fxt_event_finish(&s->fxt, start, start + 3,
-					 begins ? FXT_FLOW_BEGIN : FXT_FLOW_END, 0, s->thread_ref,
-					 s->fixed[FIXED_FLOW],
-					 s->fixed[tail ? FIXED_TAIL_CALL : FIXED_STACK_SWITCH],
-					 slices_time(s, start_ns));
+			flow_write(s, goes_on ? FXT_FLOW_STEP : FXT_FLOW_END, coming, start_ns);
+			if (goes_on) {
+				s->flows.items[leaving] = *flow;
+				s->counts->flows++;
+				leaving = arrow_leaving(s, call);
+			}
 		}
-		if (!end->is_start)
-			*flow = FLOW_OVER;
+		*flow = FLOW_OVER;
+	}
+	for (; leaving != UINT32_MAX; leaving = arrow_leaving(s, call)) {
+		s->flows.items[leaving] = ++s->last_flow;
+		s->counts->flows++;
+		flow_write(s, FXT_FLOW_BEGIN, leaving, start_ns);
 	}
 }
 

@@ -317,7 +317,9 @@ static void view_flow(struct reader *r, struct fxt_track *t, struct stack *s, co
 		problem(r, "flow %" PRIu64 " is not on a slice", e->id);
 		return;
 	}
-	if (!vec_push(&top->flows, e->id | (uint64_t)(e->type == 10) << 63))
+	/* A step ends one arrow and begins the next. */
+	if ((e->type != 8 && !vec_push(&top->flows, e->id | (uint64_t)1 << 63)) ||
+	    (e->type != 10 && !vec_push(&top->flows, e->id)))
 		abort();
 	if (e->type == 8) {
 		if (!vec_push(&r->flows, e->id))
@@ -325,11 +327,11 @@ static void view_flow(struct reader *r, struct fxt_track *t, struct stack *s, co
 		return;
 	}
 	for (size_t i = 0; i < r->flows.count; i++) {
-		if (r->flows.items[i] == e->id) {
-			r->flows.items[i] = *vec_last(&r->flows);
-			r->flows.count--;
-			return;
-		}
+		if (r->flows.items[i] != e->id)
+			continue;
+		if (e->type == 10)
+			r->flows.items[i] = r->flows.items[--r->flows.count];
+		return;
 	}
 	problem(r, "flow %" PRIu64 " was not begun", e->id);
 }
@@ -418,6 +420,8 @@ bool fxt_read(struct fxt_read *out, const uint8_t *data, size_t bytes)
 		r->p = data + at + 8;
 		r->end = data + at + size;
 		read_record(r, header);
+		if (bits(header, 0, 3) == 4)
+			out->event_bytes += size;
 		if (r->p != r->end)
 			problem(r, "record at %zu: %td bytes left over", at, r->end - r->p);
 		at += size;

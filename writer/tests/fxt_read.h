@@ -31,7 +31,7 @@ struct fxt_read {
 	VEC(struct fxt_track) tracks;   /* in order of first appearance */
 	VEC(struct fxt_track) processes; /* pid and name only */
 	struct buffer counters;         /* "CPU frequency:MHz:3 = 2100 @5" lines */
-	size_t strings_defined, max_string_index, threads_defined, events, blobs;
+	size_t strings_defined, max_string_index, threads_defined, events, event_bytes, blobs;
 	uint32_t max_depth;
 	char error[256];                /* the first problem; "" = sound */
 };

@@ -290,6 +290,10 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 	fake_segment(t, 0, 100);
 	cr_assert(vec_push(&t->arrows, ((struct arrow){20, one, two, 0})));
 	cr_assert(vec_push(&t->arrows, ((struct arrow){20, two, three, 1})));
+	uint32_t four = fake_call(t, root, c, 30, 40, 0), five = fake_call(t, root, a, 40, 50, 0);
+	vec_last(&t->segments)->end_call = (uint32_t)t->calls.count;
+	cr_assert(vec_push(&t->arrows, ((struct arrow){30, three, four, 1})));
+	cr_assert(vec_push(&t->arrows, ((struct arrow){40, three, five, 1})));
 	cr_assert(vec_push(&t->arrows, ((struct arrow){20, three, one, 1}))); /* back: not drawn */
 	cr_assert(vec_push(&t->arrows, ((struct arrow){20, 77, one, 1})));    /* nonsense */
 	expect_shown(&f, &basic,
@@ -297,8 +301,10 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 		     "  0+100 function a {ip=0x10}\n"
 		     "    10+10 function b {ip=0x20} ->1\n"
 		     "      10+10 function a {ip=0x10}\n"
-		     "    20+0 function c {ip=0x30 tail=true} ->2 <-1\n"
-		     "    20+10 function b {ip=0x20 tail=true} <-2\n");
+		     "    20+0 function c {ip=0x30 tail=true} <-1 ->2\n"
+		     "    20+10 function b {ip=0x20 tail=true} <-2 ->2 ->3\n"
+		     "    30+10 function c {ip=0x30} <-3\n"
+		     "    40+10 function a {ip=0x10} <-2\n");
 	fake_done(&f);
 }
 
