@@ -227,7 +227,7 @@ static void plan_held(struct collect_plan *plan)
 {
 	const struct collector *c = plan->collector;
 
-	/* Mapped while we looked, but not in perf.data: its records may be lost or compressed. */
+	/* Mapped while we looked, but not in perf.data: its records may be lost. */
 	for (size_t i = 0; i < c->files.count; i++) {
 		const struct held_file *file = &c->files.items[i];
 		struct build_id id;
@@ -239,6 +239,12 @@ static void plan_held(struct collect_plan *plan)
 		if (fd >= 0)
 			plan_code(plan, file->path, fd, &id, bytes);
 	}
+}
+
+static void plan_held_perf_maps(struct collect_plan *plan)
+{
+	const struct collector *c = plan->collector;
+
 	for (size_t i = 0; i < c->processes.count; i++) {
 		const struct held_process *process = &c->processes.items[i];
 		struct stat st;
@@ -333,7 +339,8 @@ static void plan_system(struct collect_plan *plan, bool kernel)
 }
 
 enum err collect_plan_new(const struct collector *collector, const struct perf_summary *summary,
-			  bool kernel, struct collect_plan **result, struct error *error)
+			  const struct capture_options *options, struct collect_plan **result,
+			  struct error *error)
 {
 	struct collect_plan *plan = calloc(1, sizeof *plan);
 
@@ -343,8 +350,11 @@ enum err collect_plan_new(const struct collector *collector, const struct perf_s
 	for (size_t i = 0; i < summary->mappings.count; i++)
 		plan_mapping(plan, &summary->mappings.items[i]);
 	plan_held(plan);
-	plan_perf_maps_of_ended(plan, summary);
-	plan_system(plan, kernel);
+	if (!options->redact) {
+		plan_held_perf_maps(plan);
+		plan_perf_maps_of_ended(plan, summary);
+	}
+	plan_system(plan, options->kernel);
 	if (plan->failed) {
 		collect_plan_free(plan);
 		return error_set(error, ERR_NOMEM, "%s", error_name(ERR_NOMEM));

@@ -11,15 +11,18 @@
 #include <stdint.h>
 
 #include "capture/collector.h"
+#include "capture/options.h"
 #include "capture/perf_file.h"
 #include "common/bundle.h"
 #include "common/error.h"
 
 struct collect_plan;
 
-/* Decides what goes into the bundle; the sizes are then known. */
+/* Decides what goes into the bundle; the sizes are then known. JIT maps are names: --redact
+ * leaves them out. */
 MUST_CHECK enum err collect_plan_new(const struct collector *collector,
-				     const struct perf_summary *summary, bool kernel,
+				     const struct perf_summary *summary,
+				     const struct capture_options *options,
 				     struct collect_plan **plan, struct error *error);
 uint64_t collect_plan_bytes(const struct collect_plan *plan);
 size_t collect_plan_files(const struct collect_plan *plan);

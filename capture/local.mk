@@ -18,7 +18,7 @@ libcapture_a_SOURCES = \
   capture/symbol.c capture/symbol.h \
   capture/tracee.c capture/tracee.h \
   capture/trigger.c capture/trigger.h
-libcapture_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+libcapture_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZSTD_CFLAGS)
 
 CAPTURE_LIBS = libcapture.a $(SYMBOLIZE_LIBS)
 
@@ -60,7 +60,7 @@ capture_tests_check_test_SOURCES = capture/tests/check_test.c
 capture_tests_check_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_check_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 capture_tests_perf_file_test_SOURCES = capture/tests/perf_file_test.c
-capture_tests_perf_file_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_perf_file_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(ZSTD_CFLAGS)
 capture_tests_perf_file_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 capture_tests_recorder_test_SOURCES = capture/tests/recorder_test.c
 capture_tests_recorder_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

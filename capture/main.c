@@ -106,10 +106,9 @@ static void say_losses(const struct perf_summary *summary)
 		log_warn("%" PRIu64 " times the trace was cut short: the buffer was full "
 			 "(--buffer, --timing low)",
 			 summary->lost_aux);
-	if (summary->compressed)
-		log_warn(
-			"perf.data has compressed records: what they say about mapped files is not "
-			"looked at");
+	if (summary->unreadable)
+		log_warn("perf.data has damaged compressed records: mapped files named in them are "
+			 "missing in the bundle");
 }
 
 /* perf.data is there: the rest of the bundle. */
@@ -126,7 +125,7 @@ static enum err finish_bundle(struct capture *c, const struct perf_summary *summ
 	b->cpu_model = c->caps->cpu_model;
 	b->perf_data = "perf.data";
 	clock_read(&b->clock);
-	enum err err = collect_plan_new(&c->collector, summary, o->kernel, &plan, error);
+	enum err err = collect_plan_new(&c->collector, summary, o, &plan, error);
 	if (err != ERR_NONE)
 		return err;
 	if (o->verbosity >= LOG_NORMAL)

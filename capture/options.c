@@ -304,6 +304,10 @@ static enum err check_combination(struct capture_options *o, int argc, char **ar
 							 : "callchain");
 	if (o->trigger_count > 0 && o->pid_count > 1)
 		return error_set(e, ERR_USAGE, "--trigger goes with one process");
+	if (o->redact && (o->filter_count > 0 || o->event_count > 0))
+		return error_set(e, ERR_USAGE,
+				 "--redact cannot be combined with --%s: perf.data repeats it",
+				 o->filter_count > 0 ? "filter" : "event");
 	return ERR_NONE;
 }
 

@@ -275,9 +275,9 @@ enum err perf_argv_build(const struct capture_options *o, const struct capabilit
 	add(&b, "record");
 	add(&b, "-o");
 	add(&b, target->data_path);
-	if (o->kernel && c->perf.kcore && c->kcore_readable)
+	if (o->kernel && c->perf.kcore && c->kcore_readable && !o->no_binaries)
 		add(&b, "--kcore");
-	else if (o->kernel)
+	else if (o->kernel && !o->no_binaries)
 		note(&b, c->perf.kcore ? "/proc/kcore is not readable: kernel code is not saved"
 				       : "this perf has no --kcore: kernel code is not saved");
 	add(&b, "-m");

@@ -11,10 +11,12 @@
 #include <limits.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "common/bytes.h"
 #include "common/file_map.h"
@@ -33,12 +35,14 @@ enum {
 	HEADER_BYTES = 104,
 	PIPE_HEADER_BYTES = 16,
 	FEATURES_OFFSET = 72,
-	COMM_OFFSET = 16,  /* of the name in a COMM record */
-	MMAP_OFFSET = 40,  /* in MMAP */
-	MMAP2_OFFSET = 72, /* in MMAP2 */
+	COMM_OFFSET = 16,    /* of the name in a COMM record */
+	MMAP_OFFSET = 40,    /* in MMAP */
+	KSYMBOL_OFFSET = 24, /* in KSYMBOL: of a BPF program */
+	MMAP2_OFFSET = 72,   /* in MMAP2 */
 	BUILD_ID_OFFSET = 40,
 	BUILD_ID_NAME_OFFSET = 36, /* in the records of the build-id feature */
-	MISC_EXEC = 1 << 13,       /* of COMM; of MMAP: a data mapping */
+	INFLATE_CHUNK = 256 << 10,
+	MISC_EXEC = 1 << 13, /* of COMM; of MMAP: a data mapping */
 	MISC_BUILD_ID = 1 << 14,
 };
 
@@ -173,7 +177,75 @@ static enum err note_comm(struct perf_summary *s, const struct record *r, struct
 	return ERR_NONE;
 }
 
-static enum err note_record(struct perf_summary *s, const struct record *r, struct error *error)
+/* The one zstd stream that all compressed records of a file carry. What it inflates to are
+ * records again, which may be split between two compressed ones. */
+struct inflater {
+	ZSTD_DCtx *zstd;
+	uint8_t *data;
+	size_t bytes; /* not yet a whole record */
+	bool broken;
+};
+
+static enum err note_record(struct perf_summary *s, const struct record *r, struct inflater *inf,
+			    struct error *error);
+
+static enum err note_inflated(struct perf_summary *s, struct inflater *inf, struct error *error)
+{
+	struct bytes data = bytes_of(inf->data, inf->bytes);
+	enum err err = ERR_NONE;
+
+	while (err == ERR_NONE && bytes_left(&data) >= 8) {
+		struct bytes before = data;
+		struct record r;
+
+		if (load_le(data.p + 6, 2) > bytes_left(&data))
+			break; /* the rest comes with the next one */
+		if (!next_record(&data, &r) || r.type == RECORD_COMPRESSED ||
+		    r.type == RECORD_COMPRESSED2) {
+			inf->broken = true;
+			data = before;
+			break;
+		}
+		err = note_record(s, &r, inf, error);
+	}
+	inf->bytes = bytes_left(&data);
+	memmove(inf->data, data.p, inf->bytes);
+	return err;
+}
+
+static enum err inflate(struct perf_summary *s, const struct record *r, struct inflater *inf,
+			struct error *error)
+{
+	size_t header = r->type == RECORD_COMPRESSED ? 8 : 16;
+	enum err err = ERR_NONE;
+
+	if (!inf->zstd)
+		inf->zstd = ZSTD_createDCtx();
+	if (!inf->data) /* room for a whole record before what is new */
+		inf->data = malloc(UINT16_MAX + INFLATE_CHUNK);
+	if (!inf->zstd || !inf->data)
+		return error_set(error, ERR_NOMEM, "%s", error_name(ERR_NOMEM));
+	if (r->bytes < header)
+		return ERR_NONE;
+	/* COMPRESSED2 pads: its size field counts */
+	uint64_t bytes = r->type == RECORD_COMPRESSED2 ? load_le(r->at + 8, 8) : r->bytes - header;
+	if (bytes > r->bytes - header + r->trailing)
+		bytes = r->bytes - header + r->trailing;
+	ZSTD_inBuffer in = {r->at + header, (size_t)bytes, 0};
+	while (err == ERR_NONE && !inf->broken && in.pos < in.size) {
+		ZSTD_outBuffer out = {inf->data, UINT16_MAX + INFLATE_CHUNK, inf->bytes};
+		size_t before = in.pos, status = ZSTD_decompressStream(inf->zstd, &out, &in);
+
+		inf->broken = ZSTD_isError(status) || (in.pos == before && out.pos == inf->bytes);
+		inf->bytes = out.pos;
+		err = note_inflated(s, inf, error);
+	}
+	s->unreadable |= inf->broken;
+	return err;
+}
+
+static enum err note_record(struct perf_summary *s, const struct record *r, struct inflater *inf,
+			    struct error *error)
 {
 	switch (r->type) {
 	case PERF_RECORD_MMAP:
@@ -188,7 +260,7 @@ static enum err note_record(struct perf_summary *s, const struct record *r, stru
 			s->lost_aux++;
 		break;
 	case RECORD_COMPRESSED:
-	case RECORD_COMPRESSED2: s->compressed++; break;
+	case RECORD_COMPRESSED2: return inflate(s, r, inf, error);
 	}
 	return ERR_NONE;
 }
@@ -205,6 +277,7 @@ static bool data_file(const char *path, char *file, size_t bytes)
 enum err perf_file_summarize(const char *path, struct perf_summary *summary, struct error *error)
 {
 	struct perf_summary s = {0};
+	struct inflater inf = {0};
 	struct file_map map;
 	struct bytes data;
 	struct record r;
@@ -217,8 +290,10 @@ enum err perf_file_summarize(const char *path, struct perf_summary *summary, str
 		return err;
 	err = find_data(file, &map, &data, &s.unfinished, error);
 	while (err == ERR_NONE && next_record(&data, &r))
-		err = note_record(&s, &r, error);
+		err = note_record(&s, &r, &inf, error);
 	file_map_done(&map);
+	ZSTD_freeDCtx(inf.zstd);
+	free(inf.data);
 	if (err != ERR_NONE) {
 		perf_summary_done(&s);
 		return err;
@@ -334,6 +409,8 @@ enum err perf_file_rename(const char *path, perf_rename *rename, void *context, 
 					"%s: names in compressed records cannot be replaced", file);
 		else if (r.type == PERF_RECORD_COMM)
 			rename_at(&rn, &r, COMM_OFFSET);
+		else if (r.type == PERF_RECORD_KSYMBOL)
+			rename_at(&rn, &r, KSYMBOL_OFFSET);
 		else if ((r.type == PERF_RECORD_MMAP || r.type == PERF_RECORD_MMAP2) &&
 			 (r.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL)
 			rename_at(&rn, &r, r.type == PERF_RECORD_MMAP ? MMAP_OFFSET : MMAP2_OFFSET);

@@ -3,7 +3,7 @@
  *
  * Reads the file format of tools/perf/Documentation/perf.data-file-format.txt: plain files,
  * pipe-mode files, and directories (the file "data" in them). A file that perf did not finish
- * (data size 0) is read to its end. Compressed records are counted, not looked into. */
+ * (data size 0) is read to its end. Compressed records are inflated. */
 #ifndef CAPTURE_PERF_FILE_H
 #define CAPTURE_PERF_FILE_H
 
@@ -32,17 +32,17 @@ struct perf_summary {
 	VEC(struct perf_mapping) mappings;
 	VEC(struct perf_process) processes;
 	uint64_t aux_bytes, aux_chunks;
-	uint64_t lost_aux;   /* PERF_RECORD_AUX with a truncated flag */
-	uint64_t compressed; /* records not looked into */
-	bool unfinished;     /* perf did not get to write the header */
-	bool kernel_mapped;  /* kernel maps are recorded */
+	uint64_t lost_aux;  /* PERF_RECORD_AUX with a truncated flag */
+	bool unreadable;    /* compressed records that cannot be inflated to the end */
+	bool unfinished;    /* perf did not get to write the header */
+	bool kernel_mapped; /* kernel maps are recorded */
 };
 
 MUST_CHECK enum err perf_file_summarize(const char *path, struct perf_summary *summary,
 					struct error *error);
 void perf_summary_done(struct perf_summary *summary);
 
-/* Overwrites, in place, the names in COMM and MMAP records and in the header's
+/* Overwrites, in place, the names in COMM, MMAP and KSYMBOL records and in the header's
  * build-id, host and command-line features by what rename() makes of them: it gets a NUL-terminated
  * name in a buffer of `room` bytes (room - 1 usable) and changes it there. */
 typedef void perf_rename(void *context, char *name, size_t room);

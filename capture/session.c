@@ -364,12 +364,14 @@ static void tend_triggers(struct loop *l)
 	}
 	if (l->now < l->rescan_at)
 		return;
-	l->rescan_at = l->now + RESCAN_MS;
 	on_hit(l); /* a wake-up may have been lost: see trigger_take_hits() */
 	struct error why;
 	enum err err = trigger_rescan(s->trigger, &why);
 	if (err != ERR_NONE && err != ERR_NOT_FOUND) /* the threads that are watched still count */
 		log_repeated("a new thread is not watched", "%s", why.message);
+	/* A process of thousands of threads takes its time: not more than a tenth of ours. */
+	int64_t took = now_ms() - l->now;
+	l->rescan_at = l->now + (10 * took > RESCAN_MS ? 10 * took : RESCAN_MS);
 	if (!l->armed && l->now >= l->arm_at && l->ack_by == 0 &&
 	    l->triggered < wanted_snapshots(s)) {
 		l->armed = true;

@@ -9,7 +9,8 @@
  *   -dies     is killed in the middle of the recording
  *   -full     fails to write, as on a full disk
  *   -empty    records no trace
- *   -deaf     never answers a command */
+ *   -deaf     never answers a command
+ *   -orphan   is not told when its parent dies, as a perf with file capabilities */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -261,6 +263,8 @@ static int record_targets(void)
 			"resource busy) for event (intel_pt//u).\n");
 		return 255;
 	}
+	if (is("-orphan"))
+		prctl(PR_SET_PDEATHSIG, 0);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGUSR2, &action, NULL);

@@ -59,6 +59,7 @@ static const struct parse_case cases[] = {
 	{"tid with event", {"attach", "-p", "1", "--tid", "3", "--event", "cycles"}, "--event"},
 	{"stray argument", {"check", "now"}, "unexpected argument \"now\""},
 	{"json elsewhere", {"run", "--json", "ls"}, "--json goes with check"},
+	{"redact with filter", {"run", "--redact", "--filter", "f", "ls"}, "--redact cannot"},
 	{"empty trigger", {"run", "--trigger", "", "ls"}, "empty value"},
 };
 

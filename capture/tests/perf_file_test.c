@@ -7,8 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "common/bundle.h"
+#include "common/bytes.h"
 
 static char root[64];
 
@@ -27,7 +29,7 @@ static void remove_root(void)
 TestSuite(perf_file, .init = make_root, .fini = remove_root);
 
 struct file {
-	uint8_t bytes[4096];
+	uint8_t bytes[8192];
 	size_t length;
 };
 
@@ -170,6 +172,72 @@ Test(perf_file, a_pipe_mode_file)
 	save(&piped, piped.length, "perf.data");
 	cr_assert_eq(perf_file_summarize("perf.data", &s, NULL), ERR_NONE);
 	expect_content(&s);
+	perf_summary_done(&s);
+}
+
+/* The records of make_file() in compressed ones of at most `piece` bytes each, of one stream. */
+static void put_compressed(struct file *f, const struct file *plain, size_t piece, uint32_t type)
+{
+	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+	size_t trace = 0; /* AUXTRACE is never compressed: the last one comes after */
+
+	for (size_t at = 104; at < plain->length; at += load_le(plain->bytes + at + 6, 2))
+		if (load_le(plain->bytes + at, 4) == 71) {
+			trace = at;
+			break;
+		}
+	for (size_t at = 104; at < trace; at += piece) {
+		uint8_t packed[512];
+		ZSTD_inBuffer in = {plain->bytes + at, trace - at < piece ? trace - at : piece, 0};
+		ZSTD_outBuffer out = {packed, sizeof packed, 0};
+
+		cr_assert_eq(ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_flush), 0);
+		if (type == 81) {
+			put_header(f, type, 0, 8 + out.pos);
+		} else {
+			put_header(f, type, 0, (16 + out.pos + 7) & ~(size_t)7);
+			put(f, out.pos, 8);
+		}
+		memcpy(f->bytes + f->length, packed, out.pos);
+		f->length += type == 81 ? out.pos : (out.pos + 7) & ~(size_t)7;
+	}
+	memcpy(f->bytes + f->length, plain->bytes + trace, plain->length - trace);
+	f->length += plain->length - trace;
+	ZSTD_freeCCtx(zstd);
+}
+
+Test(perf_file, compressed_records_are_looked_into)
+{
+	struct file plain = make_file();
+
+	for (uint32_t type = 81; type <= 83; type += 2)
+		for (size_t piece = 7; piece < 700; piece += 23) { /* also in the middle of one */
+			struct file f = {.length = 104};
+			struct perf_summary s;
+
+			memcpy(f.bytes, plain.bytes, 104);
+			put_compressed(&f, &plain, piece, type);
+			memset(f.bytes + 48, 0, 8);
+			save(&f, f.length, "perf.data");
+			cr_assert_eq(perf_file_summarize("perf.data", &s, NULL), ERR_NONE);
+			expect_content(&s);
+			cr_expect_not(s.unreadable);
+			perf_summary_done(&s);
+		}
+}
+
+Test(perf_file, damaged_compressed_records_are_told)
+{
+	struct file plain = make_file(), f = {.length = 104};
+	struct perf_summary s;
+
+	memcpy(f.bytes, plain.bytes, 104);
+	put_compressed(&f, &plain, 4096, 81);
+	memset(f.bytes + 104 + 8, 0xff, 4); /* zstd's magic number */
+	save(&f, f.length, "perf.data");
+	cr_assert_eq(perf_file_summarize("perf.data", &s, NULL), ERR_NONE);
+	cr_expect(s.unreadable);
+	cr_expect_eq(s.aux_bytes, 100, "the rest is still read");
 	perf_summary_done(&s);
 }
 
