@@ -2,7 +2,8 @@
  *
  * Stacks differ (signal stacks, coroutines), so "below" only means something near by:
  * a frame is alive if its slot is at most NEAR_BYTES above the stack pointer. Nothing
- * alive = a stack never seen before: the old frames are kept. */
+ * alive: near the base, all have ended; else it is a stack never seen before, and the old
+ * frames are kept. */
 #include "testdata/callstack.h"
 
 #include <string.h>
@@ -19,6 +20,8 @@ static void unwind(struct callstack *s, uint64_t sp)
 			return;
 		}
 	}
+	if (s->base - sp < NEAR_BYTES || sp - s->base < NEAR_BYTES)
+		s->frames.count = 0;
 }
 
 bool callstack_call(struct callstack *s, uint64_t sp)
@@ -29,7 +32,9 @@ bool callstack_call(struct callstack *s, uint64_t sp)
 void callstack_ret(struct callstack *s, uint64_t sp)
 {
 	unwind(s, sp);
-	if (s->frames.count > 0 && vec_last(&s->frames)->slot == sp)
+	if (s->frames.count == 0 || vec_last(&s->frames)->slot != sp)
+		return;
+	if (!vec_last(&s->frames)->signal) /* its frame stays while the restorer runs */
 		s->frames.count--;
 }
 
@@ -61,6 +66,7 @@ bool callstack_copy(struct callstack *to, const struct callstack *from)
 		memcpy(to->frames.items, from->frames.items,
 		       from->frames.count * sizeof *from->frames.items);
 	to->frames.count = from->frames.count;
+	to->base = from->base;
 	return true;
 }
 

@@ -17,6 +17,7 @@ struct call_frame {
 };
 
 struct callstack {
+	uint64_t base; /* the stack pointer when recording began on this stack; 0 = unknown */
 	VEC(struct call_frame) frames;
 };
 

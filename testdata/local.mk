@@ -16,9 +16,12 @@ libtestdata_a_SOURCES = \
 libtestdata_a_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS) $(ZSTD_CFLAGS)
 TESTDATA_LIBS = libtestdata.a $(COMMON_LIBS) $(ELF_LIBS) $(ZSTD_LIBS)
 
-noinst_PROGRAMS += testdata/edgediff testdata/ptasm
+noinst_PROGRAMS += testdata/edgediff testdata/ptasm testdata/treediff
 testdata_edgediff_SOURCES = testdata/edgediff.c
 testdata_edgediff_LDADD = $(COMMON_LIBS)
+testdata_treediff_SOURCES = testdata/treediff.c
+testdata_treediff_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS)
+testdata_treediff_LDADD = $(COMMON_LIBS) $(ELF_LIBS)
 testdata_ptasm_SOURCES = testdata/ptasm.c testdata/ptasm_packets.c testdata/ptasm_packets.h
 testdata_ptasm_LDADD = $(TESTDATA_LIBS)
 if HAVE_ZYDIS

@@ -12,7 +12,7 @@
  *     thread PID TID COMM                another thread or process than program's
  *     cpu N                              then packets and sideband (ptasm_packets.h) up to "end"
  *     edges                              then TID KIND FROM TO [NOTE] up to "end": the truth
- *     calls                              then the tree of --dump calls, without times
+ *     calls                              then the tree of --dump calls, without times and marks
  *
  * Where an address is wanted: LABEL, LABEL+N, LABEL-N or a number; - is 0. */
 #include <errno.h>

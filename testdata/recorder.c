@@ -235,6 +235,8 @@ static void enter(struct recorder *rc, struct thread *t)
 	} else if (t->syscall == SYS_rt_sigreturn) {
 		callstack_sigreturn(&t->stack);
 	}
+	if (t->stack.base == 0)
+		t->stack.base = t->regs.rsp;
 	struct rec_event *event = emit(rc, t, REC_ENTER);
 	event->to = t->regs.rip;
 	event->extra = (uint32_t)t->handler_signal;
@@ -385,6 +387,7 @@ static void on_exec(struct recorder *rc, struct thread *t)
 		fail(rc, ERR_IO, name);
 	code_forget(rc);
 	t->stack.frames.count = 0;
+	t->stack.base = 0;
 	for (size_t i = 0; i < rc->threads.count; i++) { /* exec ends the siblings */
 		struct thread *other = &rc->threads.items[i];
 

@@ -53,6 +53,8 @@ Test(callstack, handlers_on_their_own_stack)
 	cr_assert_eq(s.frames.count, 4);
 	callstack_ret(&s, 0x550000000ef8);
 	cr_assert_eq(s.frames.count, 3);
+	callstack_ret(&s, 0x550000001000); /* from the handler to the restorer */
+	cr_assert_eq(s.frames.count, 3);
 	callstack_sigreturn(&s);
 	cr_assert_eq(s.frames.count, 2);
 	/* and left by siglongjmp to the first frame */
@@ -71,5 +73,15 @@ Test(callstack, an_unknown_stack_keeps_the_old_frames)
 	callstack_jump(&s, 0x550000001000); /* swapcontext to a fresh stack */
 	cr_assert(callstack_call(&s, 0x550000000f00));
 	cr_assert_eq(s.frames.count, 2);
+	callstack_done(&s);
+}
+
+Test(callstack, back_where_recording_began)
+{
+	struct callstack s = {.base = 0x7fff00000008};
+
+	cr_assert(callstack_call(&s, 0x7fff00000000));
+	callstack_jump(&s, 0x7fff00000000); /* an exception caught in the first function */
+	cr_assert_eq(s.frames.count, 0);
 	callstack_done(&s);
 }
