@@ -301,7 +301,7 @@ done:
 		if (stats && sources[i].fast)
 			add_stats(stats, flow_stats(sources[i].fast));
 		else if (stats && sources[i].libipt)
-			add_stats(stats, flow_libipt_stats(sources[i].libipt));
+			add_stats(stats, flow_stats(flow_libipt_flow(sources[i].libipt)));
 		source_close(&sources[i]);
 	}
 	free(sources);

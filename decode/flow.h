@@ -118,6 +118,7 @@ MUST_CHECK enum err flow_libipt_new(struct graph *graph, const struct sideband *
 void flow_libipt_free(struct flow_libipt *f);
 MUST_CHECK enum err flow_libipt_decode(struct flow_libipt *f, const struct flow_piece *piece,
 				       struct flow_sink sink);
-const struct flow_stats *flow_libipt_stats(const struct flow_libipt *f);
+/* For payloads and statistics. */
+const struct flow *flow_libipt_flow(const struct flow_libipt *f);
 
 #endif

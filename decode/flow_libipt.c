@@ -120,9 +120,9 @@ void flow_libipt_free(struct flow_libipt *l)
 	free(l);
 }
 
-const struct flow_stats *flow_libipt_stats(const struct flow_libipt *l)
+const struct flow *flow_libipt_flow(const struct flow_libipt *l)
 {
-	return flow_stats(l->flow);
+	return l->flow;
 }
 
 /* The branch behind the last block goes to ip. */

@@ -134,14 +134,15 @@ bool flow_take_bit(struct flow *f, bool taken)
 	node_id n = f->node, to;
 
 	if (f->hot[n].kind == NODE_COND) {
-		to = graph_successor(f->graph, n, taken);
+		uint32_t edge = graph_edge(f->graph, n, taken);
+		bool all = taken && f->flags & FLOW_ALL_BRANCHES;
+
+		to = edge & ~NODE_EDGE_EVENT;
 		f->ordinal += f->hot[n].insn_count;
-		if (taken)
-			flow_emit(f,
-				  f->hot[n].flags & NODE_TAIL_JUMP ? FLOW_JUMP
-				  : f->flags & FLOW_ALL_BRANCHES   ? FLOW_BRANCH
-								   : FLOW_STEP,
-				  0, n, to, 0);
+		if (taken && f->hot[n].flags & NODE_TAIL_JUMP)
+			flow_emit(f, FLOW_JUMP, 0, n, to, 0);
+		else if (all || edge & NODE_EDGE_EVENT)
+			flow_emit(f, all ? FLOW_BRANCH : FLOW_STEP, 0, n, to, 0);
 	} else if (f->hot[n].kind == NODE_RETURN && taken) {
 		to = flow_pop(f);
 		f->ordinal += f->hot[n].insn_count;

@@ -302,8 +302,9 @@ static void decoded_append(void *context, const struct flow_event *events, size_
 }
 
 /* Called with the lock, which it gives up while decoding. */
-static void schedule_decode(struct schedule *s, struct flow *flow)
+static void schedule_decode(struct schedule *s, struct flow *own, struct flow_libipt *reference)
 {
+	const struct flow *flow = reference ? flow_libipt_flow(reference) : own;
 	struct item *item = &s->items[s->next_item++];
 	struct decoded *d = s->spare.count ? s->spare.items[--s->spare.count] : NULL;
 	enum err err = ERR_NONE;
@@ -317,7 +318,8 @@ static void schedule_decode(struct schedule *s, struct flow *flow)
 	} else {
 		struct flow_sink sink = {.events = decoded_append, .context = d};
 
-		err = flow_decode(flow, item->piece, sink);
+		err = reference ? flow_libipt_decode(reference, item->piece, sink)
+				: flow_decode(own, item->piece, sink);
 		size_t count = err == ERR_NONE ? flow_payload_count(flow) : 0;
 		if (!vec_reserve(&d->payloads, count))
 			d->out_of_memory = true;
@@ -363,8 +365,14 @@ static void stats_add(struct flow_stats *sum, const struct flow_stats *part)
 static void *schedule_work(void *context)
 {
 	struct schedule *s = context;
-	struct flow *flow = NULL;
-	enum err err = flow_new(s->graph, s->sideband, s->o->flow_flags, &flow, NULL);
+	struct flow *own = NULL;
+	struct flow_libipt *reference = NULL;
+	enum err err;
+
+	if (s->o->libipt)
+		err = flow_libipt_new(s->graph, s->sideband, s->o->flow_flags, &reference, NULL);
+	else
+		err = flow_new(s->graph, s->sideband, s->o->flow_flags, &own, NULL);
 
 	pthread_mutex_lock(&s->lock);
 	if (err != ERR_NONE) {
@@ -375,7 +383,7 @@ static void *schedule_work(void *context)
 		if (!s->consuming && schedule_can_hand_over(s))
 			schedule_hand_over(s);
 		else if (schedule_may_decode(s))
-			schedule_decode(s, flow);
+			schedule_decode(s, own, reference);
 		else {
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;
@@ -383,10 +391,13 @@ static void *schedule_work(void *context)
 		pthread_cond_broadcast(&s->changed);
 	}
 	pthread_cond_broadcast(&s->changed);
-	if (flow)
-		stats_add(&s->stats, flow_stats(flow));
+	if (own)
+		stats_add(&s->stats, flow_stats(own));
+	if (reference)
+		stats_add(&s->stats, flow_stats(flow_libipt_flow(reference)));
 	pthread_mutex_unlock(&s->lock);
-	flow_free(flow);
+	flow_free(own);
+	flow_libipt_free(reference);
 	return NULL;
 }
 
