@@ -31,7 +31,7 @@ enum fxt_args {
 
 struct fxt_options {
 	enum fxt_args args;
-	uint64_t min_duration_ns; /* shorter calls and all below them are left out */
+	uint64_t min_duration_ns; /* shorter ones, and all below, are left out; not losses */
 	bool traced_threads_only; /* no events of threads that have no calls: they were not asked for */
 	bool has_wall_clock;
 	uint64_t wall_ns;         /* ns since 1970 at trace->start_ns */

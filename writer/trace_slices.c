@@ -180,9 +180,18 @@ static void bit_set(uint64_t *bits, uint32_t at)
 }
 
 /* What is lost is shown at any length. */
-static inline bool call_is_short(const struct call *call, uint64_t min_duration_ns)
+static bool call_is_loss(const struct trace *trace, const struct call *call)
 {
-	return call->end_ns - call->start_ns < min_duration_ns && call->kind != CALL_BRACKET;
+	if (call->kind != CALL_BRACKET || call->what >= trace->brackets.count)
+		return false;
+	uint8_t kind = trace->brackets.items[call->what].kind;
+	return kind == BRACKET_LOST || kind == BRACKET_MISSING_CODE || kind == BRACKET_FILTERED;
+}
+
+static inline bool call_is_short(const struct slices *s, const struct call *call)
+{
+	return call->end_ns - call->start_ns < s->options->min_duration_ns &&
+	       !call_is_loss(s->trace, call);
 }
 
 static bool arrow_end_add(struct slices *s, uint32_t call, uint32_t arrow, bool is_start)
@@ -198,7 +207,6 @@ static bool arrow_end_add(struct slices *s, uint32_t call, uint32_t arrow, bool 
 static enum err slices_find_arrows(struct slices *s, struct error *error)
 {
 	const struct thread *t = s->thread;
-	uint64_t least = s->options->min_duration_ns;
 
 	s->arrow_ends.count = 0;
 	s->flows.count = 0;
@@ -209,8 +217,8 @@ static enum err slices_find_arrows(struct slices *s, struct error *error)
 		uint32_t from = call_drawn(t, t->arrows.items[i].from);
 		uint32_t to = call_drawn(t, t->arrows.items[i].to);
 		bool drawn = from != CALL_NONE && to != CALL_NONE && from != to &&
-			     !call_is_short(&t->calls.items[from], least) &&
-			     !call_is_short(&t->calls.items[to], least);
+			     !call_is_short(s, &t->calls.items[from]) &&
+			     !call_is_short(s, &t->calls.items[to]);
 
 		if (!vec_push(&s->flows, 0) ||
 		    (drawn && (!arrow_end_add(s, from, (uint32_t)i, true) ||
@@ -370,7 +378,7 @@ static bool next_is_child(struct call_order order, uint32_t call)
 }
 
 static enum err slices_call(struct slices *s, const struct call_order *order, uint32_t index,
-			    uint64_t min_duration_ns, struct error *error)
+			    struct error *error)
 {
 	const struct call *call = &order->thread->calls.items[index];
 	bool special = bit_get(s->special.items, index);
@@ -382,7 +390,7 @@ static enum err slices_call(struct slices *s, const struct call_order *order, ui
 	    slice.end_ns < slice.start_ns)
 		slice_clamp(s, &slice, limit_ns);
 	struct open_slice open = {.end_ns = slice.end_ns, .call = index, .state = OPEN_NOT_DRAWN};
-	if (call_is_short(call, min_duration_ns)) {
+	if (call_is_short(s, call)) {
 		s->counts->too_short++;
 	} else if (s->depth >= FXT_DEPTH_MAX) {
 		s->counts->too_deep++;
@@ -416,7 +424,7 @@ static void slices_mark_pairs(struct slices *s)
 		const struct call *call = &t->calls.items[i];
 
 		if (call->start_ns != call->end_ns || call->flags & CALL_HIDDEN ||
-		    call_is_short(call, s->options->min_duration_ns))
+		    call_is_short(s, call))
 			continue;
 		uint32_t up = call->parent;
 		while (up != CALL_NONE && (up = call_drawn(t, up)) != CALL_NONE &&
@@ -456,7 +464,7 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 	enum err err = slices_find_arrows(s, error);
 	slices_mark_pairs(s);
 	for (uint32_t call; err == ERR_NONE && (call = call_order_next(&order)) != CALL_NONE;) {
-		err = slices_call(s, &order, call, s->options->min_duration_ns, error);
+		err = slices_call(s, &order, call, error);
 		if (err == ERR_NONE && s->fxt.out.bytes >= BUFFER_BLOCK_BYTES)
 			err = slices_flush(s, false, error);
 	}

@@ -226,15 +226,18 @@ Test(trace_fxt, short_calls_are_left_out_but_losses_stay)
 	fake_bracket(&f, t, brief, (struct bracket){.kind = BRACKET_LOST, .cause = LOSS_OVERFLOW},
 		     18, 19);
 	fake_call(t, root, a, 20, 30, 0);
+	fake_bracket(&f, t, root, (struct bracket){.kind = BRACKET_SYSCALL, .number = 0}, 30, 39);
+	fake_bracket(&f, t, root, (struct bracket){.kind = BRACKET_SYSCALL, .number = 0}, 40, 50);
 	fake_segment(t, 0, 100);
 	expect_shown(&f, &options,
 		     "1/1 t\n"
 		     "  0+100 function a\n"
 		     "    18+1 gap [lost: overflow]\n"
-		     "    20+10 function a\n");
+		     "    20+10 function a\n"
+		     "    40+10 gap [syscall read]\n");
 	struct fxt_read read = write_and_read(&f, &options, &counts);
-	cr_assert_eq(counts.too_short, 2);
-	cr_assert_eq(counts.slices, 3);
+	cr_assert_eq(counts.too_short, 3);
+	cr_assert_eq(counts.slices, 4);
 	fxt_read_done(&read);
 	fake_done(&f);
 }
