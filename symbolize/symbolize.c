@@ -278,12 +278,14 @@ const char *symbolizer_module_advice(struct symbolizer *s, module_id id)
 	return m->advice ? m->advice : "";
 }
 
-void symbolizer_module_suspect(struct symbolizer *s, module_id id)
+bool symbolizer_module_suspect(struct symbolizer *s, module_id id)
 {
 	struct module_entry *m = module_of(s, id);
 
-	if (!m || m->suspect || m->asked_id_bytes || m->pub.state != MODULE_FOUND)
-		return;
+	if (!m || !m->code || m->asked_id_bytes)
+		return false;
+	if (!m->suspect)
+		m->advice = NULL;
 	m->suspect = true;
-	m->advice = NULL;
+	return true;
 }

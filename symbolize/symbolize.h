@@ -183,7 +183,7 @@ const char *symbolizer_text(const struct symbolizer *s, str_id id);
  * E.g. "libfoo.so build-id 12ab...: not found; put it under --symfs, or capture with --archive". */
 const char *symbolizer_module_advice(struct symbolizer *s, module_id id);
 /* The trace contradicts the module's code: the advice will say that the file is probably of
- * another build. Not for modules whose build id was recorded and found. */
-void symbolizer_module_suspect(struct symbolizer *s, module_id id);
+ * another build. false = that cannot be: its build id was recorded, or it has no file. */
+bool symbolizer_module_suspect(struct symbolizer *s, module_id id);
 
 #endif
