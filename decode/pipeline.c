@@ -214,6 +214,31 @@ static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
 	return weaver_events(context, buffer, events, count, payloads);
 }
 
+/* Where the trace leaves the code again and again, it was recorded with other code. */
+#define SUSPECT_MISMATCHES 3
+
+static void pipeline_suspect(struct pipeline *p)
+{
+	size_t modules = symbolizer_module_count(p->symbolizer);
+	uint32_t *mismatches = calloc(modules + 1, sizeof *mismatches);
+
+	for (size_t i = 0; mismatches && i < p->trace.threads.count; i++) {
+		const struct thread *t = &p->trace.threads.items[i];
+
+		for (size_t j = 0; j < t->joins.count; j++)
+			if (t->joins.items[j].cause == LOSS_MISMATCH && t->joins.items[j].lost_at)
+				mismatches[graph_tables(p->graph)
+						   .cold[t->joins.items[j].lost_at]
+						   .module.v]++;
+	}
+	for (uint32_t id = 1; mismatches && id <= modules; id++) {
+		if (mismatches[id] >= SUSPECT_MISMATCHES &&
+		    symbolizer_module_suspect(p->symbolizer, (module_id){id}))
+			log_warn("%s", symbolizer_module_advice(p->symbolizer, (module_id){id}));
+	}
+	free(mismatches);
+}
+
 static enum err pipeline_decode(struct pipeline *p)
 {
 	enum err err = graph_new(&p->sideband, p->symbolizer, p->o->no_inline ? GRAPH_NO_INLINE : 0,
@@ -230,6 +255,8 @@ static enum err pipeline_decode(struct pipeline *p)
 		err = join_trace(&p->trace, p->graph, &p->sideband);
 	if (err == ERR_NONE)
 		err = anchor_trace(&p->trace, p->graph, &p->sideband);
+	if (err == ERR_NONE)
+		pipeline_suspect(p);
 	pipeline_stage(p, "join");
 	return err;
 }
