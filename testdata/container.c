@@ -226,7 +226,7 @@ void container_start(struct container *c, const int32_t *tids, int32_t pid)
 
 	struct record *r = record_begin(RECORD_THREAD_MAP, 0);
 	add64(r, 1);
-	add64(r, (uint64_t)pid);
+	add64(r, c->config.system_wide ? (uint64_t)-1 : (uint64_t)pid);
 	char comm[16] = "";
 	strncpy(comm, recording_string(c->recording, c->recording->comm), sizeof comm - 1);
 	add(r, comm, sizeof comm);

@@ -26,8 +26,9 @@ struct container_config {
 	uint32_t rings;
 	bool timeless; /* no TIME in the samples */
 	bool snapshot;
-	bool attached; /* perf record -p: no enable_on_exec */
-	bool kernel;   /* traced, too: intel_pt// instead of intel_pt//u */
+	bool attached;    /* perf record -p: no enable_on_exec */
+	bool system_wide; /* perf record -a */
+	bool kernel;      /* traced, too: intel_pt// instead of intel_pt//u */
 	bool compressed;
 	bool callchains; /* a cpu-clock event with call chains */
 	bool mmap_build_ids, header_build_ids;

@@ -64,9 +64,9 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 		attr.sample_type |= PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
 		return attr;
 	}
-	attr.inherit = config->per_cpu;
+	attr.inherit = config->per_cpu && !config->system_wide;
 	attr.exclude_kernel = attr.exclude_hv = !config->kernel;
-	attr.enable_on_exec = !config->attached;
+	attr.enable_on_exec = !config->attached && !config->system_wide;
 	attr.disabled = attr.enable_on_exec || event == EVENT_PT;
 	if (event == EVENT_PT) {
 		attr.type = CONTAINER_PT_TYPE;
@@ -166,7 +166,9 @@ static bool write_cmdline(FILE *f, const struct container *c)
 				    "record",
 				    "-e",
 				    "intel_pt//u",
-				    c->config.per_cpu ? "--inherit" : "--per-thread",
+				    c->config.system_wide ? "-a"
+				    : c->config.per_cpu   ? "--inherit"
+							  : "--per-thread",
 				    c->config.snapshot ? "--snapshot" : "--no-buildid-cache",
 				    "--",
 				    c->config.command};

@@ -287,18 +287,9 @@ static void on_event(struct machine *m, size_t at)
 
 static void finish(struct machine *m)
 {
-	for (uint32_t i = 0; i < m->cpus; i++) {
-		struct thread *t = m->running[i];
-
-		if (!t)
-			continue;
-		if (t->in_user)
-			machine_leave_async(m, t, "stop");
-		machine_spend(m, 500, 1500);
-		tracer_stop(&machine_stream(m, t)->tracer, m->now);
-		machine_tell_psbs(m, machine_stream(m, t));
-		machine_aux_record(m, t, tracer_head(&machine_stream(m, t)->tracer), false);
-	}
+	for (uint32_t i = 0; i < m->cpus; i++)
+		if (m->running[i] || m->o->container.system_wide)
+			machine_stop_cpu(m, i);
 	machine_save(m);
 }
 
@@ -372,6 +363,8 @@ static enum err replay(struct machine *m, struct error *e)
 	size_t from = 0, to = 0;
 
 	m->first = replay_preamble(m);
+	if (m->o->container.system_wide)
+		machine_start_cpus(m);
 	m->end = m->r->events.count;
 	if (m->o->repeat > 1 && !loop_find(m->r, m->first, &from, &to))
 		return error_set(e, ERR_NOT_FOUND,

@@ -216,10 +216,11 @@ static void switch_in(struct machine *m, struct thread *t, int cpu)
 	if (wide)
 		switch_record(m, &idle, cpu, true, false, t);
 	machine_spend(m, 900, 2200);
-	tracer_start(&machine_stream(m, t)->tracer, m->now);
+	if (!m->o->container.system_wide)
+		tracer_start(&machine_stream(m, t)->tracer, m->now);
 	machine_tell(m, t, TRUTH_SWITCHIN, 0, 0, NULL);
 	machine_tell_psbs(m, machine_stream(m, t));
-	if (!t->known) {
+	if (!t->known && !m->o->container.system_wide) {
 		struct moment at = machine_moment(m, t);
 
 		container_itrace_start(&m->file, &at);
@@ -233,17 +234,45 @@ void machine_switch_out(struct machine *m, struct thread *t, bool preempt)
 	int cpu = t->cpu;
 
 	machine_spend(m, 200, 700);
-	tracer_stop(&machine_stream(m, t)->tracer, m->now);
+	if (!m->o->container.system_wide)
+		tracer_stop(&machine_stream(m, t)->tracer, m->now);
 	machine_tell(m, t, TRUTH_SWITCHOUT, 0, 0, NULL);
 	machine_tell_psbs(m, machine_stream(m, t));
 	switch_record(m, t, cpu, true, preempt, &idle);
-	announce(m, t);
+	if (!m->o->container.system_wide)
+		announce(m, t);
 	if (m->o->container.switches == SWITCHES_CPU_WIDE) {
 		m->now += 800;
 		switch_record(m, &idle, cpu, false, false, t);
 	}
 	m->running[cpu] = NULL;
 	t->cpu = NO_CPU;
+}
+
+void machine_start_cpus(struct machine *m)
+{
+	for (uint32_t i = 0; i < m->cpus; i++) {
+		struct thread swapper = {.cpu = (int)i};
+		struct moment at = machine_moment(m, &swapper);
+
+		tracer_start(&m->streams[i].tracer, m->now);
+		machine_tell_psbs(m, &m->streams[i]);
+		container_itrace_start(&m->file, &at);
+		m->now += 5000;
+	}
+}
+
+void machine_stop_cpu(struct machine *m, uint32_t cpu)
+{
+	struct thread swapper = {.cpu = (int)cpu};
+	struct thread *t = m->running[cpu] ? m->running[cpu] : &swapper;
+
+	if (t->in_user)
+		machine_leave_async(m, t, "stop");
+	machine_spend(m, 500, 1500);
+	tracer_stop(&m->streams[cpu].tracer, m->now);
+	machine_tell_psbs(m, &m->streams[cpu]);
+	announce(m, t);
 }
 
 static int cpu_choose(struct machine *m, const struct thread *t, size_t event)

@@ -76,6 +76,10 @@ void machine_aux_record(struct machine *m, struct thread *t, uint64_t head, bool
 void machine_save(struct machine *m);
 void machine_switch_out(struct machine *m, struct thread *t, bool preempt);
 void machine_ensure_on_cpu(struct machine *m, struct thread *t, size_t event);
+/* System-wide: PT runs from here on, whoever is on the CPU. */
+void machine_start_cpus(struct machine *m);
+/* The end of tracing on a CPU. */
+void machine_stop_cpu(struct machine *m, uint32_t cpu);
 void machine_snapshot(struct machine *m);
 void machine_watermark(struct machine *m, struct thread *t);
 

@@ -24,6 +24,7 @@ static const char help[] =
 	"encode writes DIR/perf.data and DIR/truth.txt, as if perf record had been there:\n"
 	"  -o, --output DIR       is made if needed\n"
 	"  -c, --cpus N           per-CPU recording on N CPUs (default: per thread)\n"
+	"      --system-wide      PT never stops at context switches (with -c)\n"
 	"      --switches KIND    none, own, cpu-wide (default with -c), tracepoint\n"
 	"      --snapshots N      N snapshots, the last at the end\n"
 	"      --aux-bytes N      size of the AUX buffer\n"
@@ -64,6 +65,7 @@ enum {
 	OPT_HEADER_BUILD_IDS,
 	OPT_COMPRESSED,
 	OPT_CALLCHAINS,
+	OPT_SYSTEM_WIDE,
 	OPT_IRQ,
 	OPT_NO_FAULTS,
 	OPT_SEED,
@@ -96,6 +98,7 @@ static const struct option long_options[] = {
 	{"header-build-ids", no_argument, NULL, OPT_HEADER_BUILD_IDS},
 	{"compressed", no_argument, NULL, OPT_COMPRESSED},
 	{"callchains", no_argument, NULL, OPT_CALLCHAINS},
+	{"system-wide", no_argument, NULL, OPT_SYSTEM_WIDE},
 	{"irq-us", required_argument, NULL, OPT_IRQ},
 	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
 	{"fault", required_argument, NULL, OPT_FAULT},
@@ -175,6 +178,7 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 	case OPT_HEADER_BUILD_IDS: m->container.header_build_ids = true; break;
 	case OPT_COMPRESSED: m->container.compressed = true; break;
 	case OPT_CALLCHAINS: m->container.callchains = true; break;
+	case OPT_SYSTEM_WIDE: m->container.system_wide = true; break;
 	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
 	case OPT_NO_FAULTS: m->page_faults = false; break;
 	case OPT_SEED: m->seed = number; break;
@@ -259,6 +263,8 @@ int main(int argc, char **argv)
 	}
 	if (o.machine.cpus > CONTAINER_RINGS)
 		return usage("too many CPUs");
+	if (o.machine.container.system_wide && !o.machine.cpus)
+		return usage("--system-wide needs --cpus");
 	if (!switches_given && o.machine.cpus)
 		o.machine.container.switches = SWITCHES_CPU_WIDE;
 	if (o.machine.snapshots && !o.machine.aux_bytes)
