@@ -370,6 +370,18 @@ void container_callchain(struct container *c, const struct moment *m, const uint
 	to_ring(c, m, r);
 }
 
+void container_aux_sample(struct container *c, const struct moment *m, uint64_t ip,
+			  const uint8_t *bytes, size_t count)
+{
+	struct record *r = sample_begin(c, m, PERF_RECORD_MISC_USER, EVENT_CLOCK, ip);
+	size_t padded = (count + 7) & ~(size_t)7;
+
+	add64(r, padded);
+	add(r, bytes, count);
+	add(r, "\0\0\0\0\0\0\0", padded - count);
+	to_ring(c, m, r);
+}
+
 void container_aux(struct container *c, const struct moment *m, uint64_t offset, uint64_t bytes,
 		   uint64_t flags)
 {

@@ -30,7 +30,9 @@ struct container_config {
 	bool system_wide; /* perf record -a */
 	bool kernel;      /* traced, too: intel_pt// instead of intel_pt//u */
 	bool compressed;
-	bool callchains; /* a cpu-clock event with call chains */
+	uint32_t
+		aux_sample_bytes; /* AUX data in samples of the clock event; 0 = AUXTRACE records */
+	bool callchains;          /* a cpu-clock event with call chains */
 	bool mmap_build_ids, header_build_ids;
 	bool no_compression; /* of returns */
 	bool mtc, tsc, cyc;
@@ -97,6 +99,9 @@ void container_sched_switch(struct container *c, const struct moment *m, const c
 /* A sample of the clock event: user ips, the innermost first. */
 void container_callchain(struct container *c, const struct moment *m, const uint64_t *ips,
 			 uint32_t count);
+/* A sample that carries the last bytes of the PT stream. */
+void container_aux_sample(struct container *c, const struct moment *m, uint64_t ip,
+			  const uint8_t *bytes, size_t count);
 void container_aux(struct container *c, const struct moment *m, uint64_t offset, uint64_t bytes,
 		   uint64_t flags);
 void container_auxtrace(struct container *c, uint32_t ring, int32_t tid, uint64_t offset,

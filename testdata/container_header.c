@@ -80,7 +80,12 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 	}
 	if (event == EVENT_CLOCK) {
 		attr.config = PERF_COUNT_SW_CPU_CLOCK;
-		attr.sample_type |= PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
+		attr.sample_type |= PERF_SAMPLE_PERIOD;
+		if (config->callchains)
+			attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+		if (config->aux_sample_bytes)
+			attr.sample_type |= PERF_SAMPLE_AUX;
+		attr.aux_sample_size = config->aux_sample_bytes;
 		attr.disabled = 1;
 		return attr;
 	}
@@ -316,7 +321,7 @@ enum err container_open(struct container *c, const char *path,
 	if (config->switches == SWITCHES_TRACEPOINT)
 		c->events[c->event_count++] = EVENT_SCHED;
 	c->events[c->event_count++] = EVENT_DUMMY;
-	if (config->callchains)
+	if (config->callchains || config->aux_sample_bytes)
 		c->events[c->event_count++] = EVENT_CLOCK;
 	c->data_at = HEADER_BYTES + 8ull * c->event_count * config->rings +
 		     c->event_count * (128 + sizeof(struct section));

@@ -247,7 +247,10 @@ static void on_event(struct machine *m, size_t at)
 		t->ip = ev->from;
 		if (m->o->container.callchains)
 			sample_callchain(m, t);
-		machine_interrupt(m, t, "irq", 2000, 9000);
+		if (m->o->container.aux_sample_bytes)
+			machine_aux_sample(m, t);
+		else
+			machine_interrupt(m, t, "irq", 2000, 9000);
 		m->next_irq =
 			m->now + sim_cycles_of_ns(500 + machine_chance(m, 2000ull * m->o->irq_us));
 		break;

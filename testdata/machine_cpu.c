@@ -131,7 +131,7 @@ void machine_aux_record(struct machine *m, struct thread *t, uint64_t head, bool
 	struct stream *s = machine_stream(m, t);
 	struct moment at = machine_moment(m, t);
 
-	if (head <= s->aux_at && !truncated)
+	if ((head <= s->aux_at && !truncated) || m->o->container.aux_sample_bytes)
 		return;
 	if (m->o->snapshots)
 		container_aux(&m->file, &at, head % ring_bytes(m), ring_bytes(m), AUX_OVERWRITE);
@@ -156,7 +156,7 @@ void machine_save(struct machine *m)
 	uint64_t reference = sim_tsc(m->now);
 
 	container_drain(&m->file);
-	for (uint32_t i = 0; i < m->file.config.rings; i++) {
+	for (uint32_t i = 0; i < m->file.config.rings && !m->o->container.aux_sample_bytes; i++) {
 		struct stream *s = &m->streams[i];
 		uint64_t head = tracer_head(&s->tracer), from = s->saved_at;
 		uint64_t offset = from;
@@ -348,6 +348,20 @@ static void resume_tracing(struct machine *m, struct thread *t)
 	machine_spend(m, 500, 1500);
 	if (t->in_user)
 		machine_enter(m, t, t->ip);
+}
+
+void machine_aux_sample(struct machine *m, struct thread *t)
+{
+	struct stream *s = machine_stream(m, t);
+	struct moment at = machine_moment(m, t);
+	uint64_t most = m->o->container.aux_sample_bytes, ip = t->ip;
+
+	pause_tracing(m, t, "irq");
+	uint64_t head = tracer_head(&s->tracer), from = head > most ? head - most : 0;
+	container_aux_sample(&m->file, &at, ip, s->tracer.out.bytes.items + from, head - from);
+	truth_line(m->truth, "# snapshot idx %u tid %d bytes %" PRIu64 " %" PRIu64 " at %" PRIu64,
+		   at.ring, m->o->cpus ? -1 : s->tid, from, head, at.ns);
+	resume_tracing(m, t);
 }
 
 void machine_snapshot(struct machine *m)

@@ -80,6 +80,8 @@ void machine_ensure_on_cpu(struct machine *m, struct thread *t, size_t event);
 void machine_start_cpus(struct machine *m);
 /* The end of tracing on a CPU. */
 void machine_stop_cpu(struct machine *m, uint32_t cpu);
+/* The clock event: a sample with the last bytes of the thread's stream. */
+void machine_aux_sample(struct machine *m, struct thread *t);
 void machine_snapshot(struct machine *m);
 void machine_watermark(struct machine *m, struct thread *t);
 

@@ -27,6 +27,7 @@ static const char help[] =
 	"      --system-wide      PT never stops at context switches (with -c)\n"
 	"      --switches KIND    none, own, cpu-wide (default with -c), tracepoint\n"
 	"      --snapshots N      N snapshots, the last at the end\n"
+	"      --aux-sample N     N bytes of AUX data in each interrupt's sample instead\n"
 	"      --aux-bytes N      size of the AUX buffer\n"
 	"      --psb-bytes N      a PSB every N bytes (16384)\n"
 	"      --mtc-shift N      an MTC every 2^N crystal ticks (3); none: no MTC\n"
@@ -65,6 +66,7 @@ enum {
 	OPT_HEADER_BUILD_IDS,
 	OPT_COMPRESSED,
 	OPT_CALLCHAINS,
+	OPT_AUX_SAMPLE,
 	OPT_SYSTEM_WIDE,
 	OPT_IRQ,
 	OPT_NO_FAULTS,
@@ -99,6 +101,7 @@ static const struct option long_options[] = {
 	{"compressed", no_argument, NULL, OPT_COMPRESSED},
 	{"callchains", no_argument, NULL, OPT_CALLCHAINS},
 	{"system-wide", no_argument, NULL, OPT_SYSTEM_WIDE},
+	{"aux-sample", required_argument, NULL, OPT_AUX_SAMPLE},
 	{"irq-us", required_argument, NULL, OPT_IRQ},
 	{"no-page-faults", no_argument, NULL, OPT_NO_FAULTS},
 	{"fault", required_argument, NULL, OPT_FAULT},
@@ -179,6 +182,7 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 	case OPT_COMPRESSED: m->container.compressed = true; break;
 	case OPT_CALLCHAINS: m->container.callchains = true; break;
 	case OPT_SYSTEM_WIDE: m->container.system_wide = true; break;
+	case OPT_AUX_SAMPLE: m->container.aux_sample_bytes = (uint32_t)number; break;
 	case OPT_IRQ: m->irq_us = (uint32_t)number; break;
 	case OPT_NO_FAULTS: m->page_faults = false; break;
 	case OPT_SEED: m->seed = number; break;
@@ -271,6 +275,8 @@ int main(int argc, char **argv)
 		o.machine.aux_bytes = 1 << 16;
 	if (o.machine.repeat && !o.machine.aux_bytes)
 		o.machine.aux_bytes = 1 << 22;
+	if (o.machine.container.aux_sample_bytes > 16384)
+		return usage("--aux-sample: at most 16384");
 	char **rest = argv + 1 + optind;
 	if (!o.output || !*rest)
 		return usage("what, and where to?");
