@@ -1,10 +1,11 @@
 /* See join.h.
  *
- * Right to left, each segment learns what later segments found beneath its bottom. Then left
- * to right, each join is decided and carried out on the rows: a level that goes on is hidden
- * into the earlier row, a level found beneath everything known becomes a root of the earliest
- * segment it belongs to. The stack at a loss is the chain of parents of the innermost open
- * row; rows keep their place, so nothing is copied.
+ * Joins are carried out from right to left, so that a segment already has the frames that
+ * later ones found beneath it when it is joined to the one before: a level that goes on is
+ * hidden into the earlier row, a level beneath all that the earlier segment knows becomes a
+ * root of that one. Those that found nothing there look further back, from left to right, when
+ * the stacks of all segments before are whole. The stack at a loss is the chain of parents of
+ * the innermost open row; rows keep their place, so nothing is copied.
  *
  * All alignments of one join are tested in linear time: with P = A's return addresses, inner
  * to outer, and Q = B's, depth K is the shift n - K of Q against P, and the Z-function gives
@@ -37,10 +38,9 @@ struct joiner {
 	VEC(node_id) text;        /* scratch: Z-function input */
 	VEC(uint32_t) z;
 	VEC(uint32_t) home; /* segment of each thread->roots item */
-	struct {
-		struct level *items;
-		size_t count;
-	} * beneath; /* per segment: levels that later segments found beneath it */
+	struct row_list {
+		VEC(uint32_t) rows;
+	} * beneath; /* per segment: roots that later segments found, outermost last */
 };
 
 static uint32_t joiner_row(const struct joiner *j, uint32_t row)
@@ -89,23 +89,26 @@ static bool joiner_chain(struct joiner *j, uint32_t top)
 	return true;
 }
 
-static bool joiner_own_levels(struct joiner *j, size_t s, bool with_later)
+static bool joiner_add_level(struct joiner *j, uint32_t row)
+{
+	const struct call *c = &j->thread->calls.items[row];
+	struct level level = {.row = row, .landed = c->kind == CALL_FRAME ? c->what : 0};
+
+	return vec_push(&j->levels, level);
+}
+
+/* L1 .. Lm of a segment: its own roots, then what later segments found beneath them. */
+static bool joiner_levels(struct joiner *j, size_t s)
 {
 	const struct segment *seg = &j->thread->segments.items[s];
+	bool ok = true;
 
 	j->levels.count = 0;
-	for (uint32_t i = seg->first_root; i < seg->end_root; i++) {
-		uint32_t row = j->thread->roots.items[i];
-		const struct call *c = &j->thread->calls.items[row];
-		node_id landed = c->kind == CALL_FRAME ? c->what : 0;
-
-		if (!vec_push(&j->levels, ((struct level){row, landed})))
-			return false;
-	}
-	for (size_t i = 0; with_later && i < j->beneath[s].count; i++)
-		if (!vec_push(&j->levels, j->beneath[s].items[i]))
-			return false;
-	return true;
+	for (uint32_t i = seg->first_root; ok && i < seg->end_root; i++)
+		ok = joiner_add_level(j, j->thread->roots.items[i]);
+	for (size_t i = 0; ok && i < j->beneath[s].rows.count; i++)
+		ok = joiner_add_level(j, j->beneath[s].rows.items[i]);
+	return ok;
 }
 
 /* L0: the frame in which the segment starts. */
@@ -317,49 +320,32 @@ static bool joiner_align(struct joiner *j, const struct segment *seg, struct ali
 	return true;
 }
 
-/* ---- right to left: what lies beneath ---- */
+/* ---- deciding and carrying out ---- */
 
-static bool joiner_learn(struct joiner *j)
+/* Index in thread->roots, which is in the order of rows. */
+static size_t joiner_root_index(const struct joiner *j, uint32_t row)
 {
-	struct thread *t = j->thread;
+	size_t low = 0, high = j->thread->roots.count;
 
-	for (size_t s = t->segments.count; s-- > 1;) {
-		struct segment *seg = &t->segments.items[s];
-		struct alignment a;
+	while (low < high) {
+		size_t mid = (low + high) / 2;
 
-		if (seg->barrier || seg->join == CALL_NONE)
-			continue;
-		if (!joiner_chain(j, t->segments.items[s - 1].top_call) ||
-		    !joiner_own_levels(j, s, true) || !joiner_align(j, seg, &a))
-			return false;
-		if (a.evidence == JOIN_NONE || a.depth < 0)
-			continue;
-		/* L(K) is at the level of A's outermost frame; those beyond lie beneath A. */
-		size_t first = (size_t)a.depth; /* index of L(K+1) in levels */
-		if (first >= j->levels.count)
-			continue;
-		size_t count = j->levels.count - first;
-		struct level *copy = malloc(count * sizeof *copy);
-		if (!copy)
-			return false;
-		memcpy(copy, j->levels.items + first, count * sizeof *copy);
-		j->beneath[s - 1].items = copy;
-		j->beneath[s - 1].count = count;
+		if (j->thread->roots.items[mid] < row)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	return true;
+	return low;
 }
 
-/* ---- left to right: deciding and carrying out ---- */
-
+/* The segment that an outermost row belongs to. */
 static uint32_t joiner_home(const struct joiner *j, uint32_t row)
 {
 	const struct thread *t = j->thread;
 	size_t low = 0, high = t->segments.count;
 
 	if (t->calls.items[row].flags & CALL_ROOT)
-		for (size_t i = t->roots.count; i-- > 0;)
-			if (t->roots.items[i] == row)
-				return j->home.items[i];
+		return j->home.items[joiner_root_index(j, row)];
 	while (high - low > 1) {
 		size_t mid = (low + high) / 2;
 
@@ -402,61 +388,70 @@ static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
 }
 
 /* Level row `l` is older than all of A: a root of the segment where A's outermost frame is. */
-static void joiner_hoist(struct joiner *j, const struct segment *seg, uint32_t l, uint32_t home)
+static bool joiner_hoist(struct joiner *j, uint32_t l, uint32_t home)
 {
 	struct thread *t = j->thread;
 
 	t->calls.items[l].start_ns = t->segments.items[home].start_ns;
-	for (size_t r = seg->first_root; r < seg->end_root; r++)
-		if (t->roots.items[r] == l)
-			j->home.items[r] = home;
+	j->home.items[joiner_root_index(j, l)] = home;
+	return vec_push(&j->beneath[home].rows, l);
 }
 
-/* Parent of all outermost rows of a segment that have none. */
-static void joiner_base(struct joiner *j, const struct segment *seg, uint32_t parent)
+/* Gives all outermost rows of segment s a parent; returns when the last of them ends. */
+static uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent)
 {
-	struct call *calls = j->thread->calls.items;
+	const struct segment *seg = &j->thread->segments.items[s];
+	const struct row_list *beneath = &j->beneath[s];
+	size_t bases = seg->end_base - seg->first_base;
+	uint64_t end_ns = seg->end_ns;
 
-	for (uint32_t i = seg->first_base; i < seg->end_base; i++) {
-		uint32_t row = j->thread->bases.items[i];
+	for (size_t i = 0; i < bases + beneath->rows.count; i++) {
+		uint32_t row = i < bases ? j->thread->bases.items[seg->first_base + i]
+					 : beneath->rows.items[i - bases];
+		struct call *c = &j->thread->calls.items[row];
 
-		if (calls[row].parent == CALL_NONE && row != parent)
-			calls[row].parent = parent;
+		if (c->parent != CALL_NONE || row == parent || c->flags & CALL_HIDDEN)
+			continue;
+		c->parent = parent;
+		if (c->end_ns > end_ns)
+			end_ns = c->end_ns;
 	}
+	return end_ns;
 }
 
-/* Carries out the join of segment s at depth K on the chain in j->chain. */
-static void joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
+/* Carries out the join of segment s as `a` says on the chain in j->chain. */
+static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
 	struct thread *t = j->thread;
 	struct segment *seg = &t->segments.items[s];
 	struct join *join = &t->joins.items[seg->join];
 	long top = (long)j->chain.count - 1, outermost = (long)j->levels.count;
 	uint32_t home = joiner_home(j, j->chain.items[top]);
-	uint32_t kept = CALL_NONE, beneath = CALL_NONE;
-	bool going_on = true;
+	uint32_t kept = CALL_NONE;
+	bool going_on = true, ok = true;
 
 	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
-	for (long k = 0; k <= top && k < a->depth - outermost; k++) {
-		kept = j->chain.items[top - k];
-		t->calls.items[kept].end_ns = seg->end_ns;
-		t->calls.items[kept].flags |= CALL_STITCHED | CALL_END_INFERRED;
+	long open = a->depth - outermost < top + 1 ? a->depth - outermost : top + 1;
+	if (open > 0)
+		kept = j->chain.items[top - (open - 1)];
+	uint64_t open_until_ns = joiner_base(j, s, kept);
+	for (long k = 0; k < open; k++) {
+		struct call *x = &t->calls.items[j->chain.items[top - k]];
+
+		x->end_ns = open_until_ns;
+		x->flags |= CALL_STITCHED | CALL_END_INFERRED;
 		join->kept++;
 	}
-	joiner_base(j, seg, kept);
-	for (long i = outermost; i >= 0; i--) {
+	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
+		joiner_base(j, home, j->levels.items[a->depth].row);
+		for (long i = a->depth; ok && i < outermost; i++)
+			ok = joiner_hoist(j, j->levels.items[i].row, home);
+		kept = j->levels.items[a->depth].row;
+	}
+	for (long i = a->depth < outermost ? a->depth : outermost; i >= 0; i--) {
 		uint32_t l = i ? j->levels.items[i - 1].row : segment_first_row(t, seg);
 		long k = a->depth - i;
 
-		if (k < 0) {
-			joiner_hoist(j, seg, l, home);
-			kept = beneath = l;
-			continue;
-		}
-		if (beneath != CALL_NONE) {
-			joiner_base(j, &t->segments.items[home], beneath);
-			beneath = CALL_NONE;
-		}
 		if (l == CALL_NONE)
 			continue;
 		going_on = going_on && k <= top && i >= a->innermost &&
@@ -475,44 +470,64 @@ static void joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	join->agreeing = a->agreeing;
 	join->candidates = a->candidates;
 	join->ambiguous = a->candidates > 1;
+	return ok;
 }
 
-static bool joiner_decide(struct joiner *j, size_t s)
+static bool joiner_is_open(const struct joiner *j, size_t s)
+{
+	const struct segment *seg = &j->thread->segments.items[s];
+
+	return seg->join != CALL_NONE && !seg->barrier &&
+	       j->thread->joins.items[seg->join].evidence == JOIN_NONE;
+}
+
+/* Joins segment s to segment `from` if something ties them, for `certain` only by return
+ * addresses that allow one depth; *joined = whether it did. */
+static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bool *joined)
+{
+	struct alignment a;
+
+	*joined = false;
+	if (!joiner_chain(j, j->thread->segments.items[from].top_call) || !joiner_levels(j, s) ||
+	    !joiner_align(j, &j->thread->segments.items[s], &a))
+		return false;
+	*joined =
+		certain ? a.evidence == JOIN_RETURNS && a.candidates == 1 : a.evidence != JOIN_NONE;
+	return !*joined || joiner_apply(j, s, &a);
+}
+
+/* Segments between `from` and s sat on top of what both sides share. */
+static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 {
 	struct thread *t = j->thread;
-	struct segment *seg = &t->segments.items[s];
-	struct alignment a = {.evidence = JOIN_NONE};
+	uint32_t bracket = t->segments.items[s].bracket;
+	uint32_t kept = bracket == CALL_NONE ? CALL_NONE : t->calls.items[bracket].parent;
 
-	if (seg->barrier || seg->join == CALL_NONE)
-		return true;
-	size_t from = s;
-	for (size_t back = 1; back <= LOOK_BACK && back <= s && a.evidence == JOIN_NONE; back++) {
-		from = s - back;
-		if (!joiner_chain(j, t->segments.items[from].top_call) ||
-		    !joiner_own_levels(j, s, true) || !joiner_align(j, seg, &a))
-			return false;
-		const struct segment *before = &t->segments.items[from];
-		if (before->barrier || before->join == CALL_NONE ||
-		    t->joins.items[before->join].evidence != JOIN_NONE)
-			break;
-	}
-	if (a.evidence == JOIN_NONE)
-		return true;
-	if (!joiner_own_levels(j, s, false))
-		return false;
-	joiner_apply(j, s, &a);
-	/* Segments in between sat on top of what both sides share. */
-	uint32_t kept = seg->bracket == CALL_NONE ? CALL_NONE : t->calls.items[seg->bracket].parent;
 	for (size_t i = from + 1; i < s; i++) {
 		struct segment *between = &t->segments.items[i];
 
-		for (uint32_t b = between->first_base; b < between->end_base; b++)
-			if (t->calls.items[t->bases.items[b]].parent == CALL_NONE)
-				t->calls.items[t->bases.items[b]].parent = kept;
+		joiner_base(j, i, kept);
 		if (between->bracket != CALL_NONE)
 			t->calls.items[between->bracket].parent = kept;
 		t->joins.items[between->join].evidence = JOIN_CONTEXT;
 		t->joins.items[between->join].ambiguous = 1;
+	}
+}
+
+static bool joiner_look_back(struct joiner *j, size_t s)
+{
+	bool joined = false;
+
+	/* Only over segments that are tied to nothing themselves. */
+	for (size_t from = s; from-- > 0 && s - from <= LOOK_BACK;) {
+		if (!joiner_try(j, s, from, false, &joined))
+			return false;
+		if (joined) {
+			joiner_settle_between(j, from, s);
+			return true;
+		}
+		if (!joiner_is_open(j, from))
+			return true;
 	}
 	return true;
 }
@@ -558,7 +573,7 @@ static bool joiner_final_roots(struct joiner *j)
 
 static enum err join_thread(struct joiner *j, struct thread *t)
 {
-	bool ok = true;
+	bool ok = true, joined;
 
 	j->thread = t;
 	j->home.count = 0;
@@ -568,12 +583,15 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)
 			ok = vec_push(&j->home, (uint32_t)s);
-	ok = ok && joiner_learn(j);
+	for (size_t s = t->segments.count; ok && s-- > 1;)
+		if (joiner_is_open(j, s))
+			ok = joiner_try(j, s, s - 1, true, &joined);
 	for (size_t s = 1; ok && s < t->segments.count; s++)
-		ok = joiner_decide(j, s);
+		if (joiner_is_open(j, s))
+			ok = joiner_look_back(j, s);
 	ok = ok && joiner_final_roots(j);
 	for (size_t s = 0; j->beneath && s < t->segments.count; s++)
-		free(j->beneath[s].items);
+		vec_done(&j->beneath[s].rows);
 	free(j->beneath);
 	j->beneath = NULL;
 	return ok ? ERR_NONE : ERR_NOMEM;
