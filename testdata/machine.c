@@ -271,7 +271,7 @@ static void on_event(struct machine *m, size_t at)
 		if (ev->extra)
 			note_call(m, t, 0);
 		if (ev->extra)
-			machine_tell(m, t, TRUTH_SIGNAL, 0, 0, NULL);
+			machine_tell(m, t, TRUTH_SIGNAL, t->ip, ev->to, NULL);
 		machine_enter(m, t, ev->to);
 		machine_spend(m, 1, 4);
 		machine_touch(m, t);
