@@ -9,7 +9,7 @@ libdecode_a_SOURCES += \
   decode/graph.c \
   decode/insn.c decode/insn.h \
   decode/packet.c decode/packet.h \
-  decode/piece.c decode/piece.h
+  decode/piece.c decode/piece.h decode/piece_time.c
 
 FLOW_FIXTURE = decode/tests/flow_fixture.c decode/tests/flow_fixture.h
 check_PROGRAMS += decode/fuzz/flow_fuzz decode/fuzz/flow_diff_fuzz
@@ -20,7 +20,10 @@ decode_fuzz_flow_diff_fuzz_LDADD = $(SIDEBAND_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
-  decode/tests/shared_edges_test
+  decode/tests/piece_test decode/tests/shared_edges_test
+decode_tests_piece_test_SOURCES = decode/tests/piece_test.c
+decode_tests_piece_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_piece_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_flow_test_SOURCES = decode/tests/flow_test.c $(FLOW_FIXTURE)
 decode_tests_flow_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_flow_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)

@@ -30,6 +30,8 @@ void flow_time_done(struct flow_time *t)
 void flow_time_start(struct flow_time *t, const struct flow_piece *piece)
 {
 	t->reference_tsc = piece->buffer->reference_tsc;
+	t->bias_ns = piece->time_bias_ns;
+	t->limit_ns = piece->next_time_ns;
 	/* Nothing is kept of the piece before: which one that was depends on the threads. */
 	t->ns_per_insn = NS_PER_INSN;
 	t->tsc_per_cycle = 0;
@@ -54,13 +56,20 @@ uint64_t flow_time_extend(uint64_t reference_tsc, uint64_t low)
 	return tsc;
 }
 
+static uint64_t ns_of(const struct flow_time *t, uint64_t tsc)
+{
+	return clock_ns(&t->sideband->clock, tsc) + (uint64_t)t->bias_ns;
+}
+
 static bool take_tsc(struct flow_time *t, uint64_t low)
 {
 	uint64_t tsc = flow_time_extend(t->reference_tsc, low);
-	uint64_t ns = clock_ns(&t->sideband->clock, tsc);
+	uint64_t ns = ns_of(t, tsc);
 
 	t->have_tma = false;
-	if (ns < t->earliest_ns || ns > t->latest_ns) {
+	/* A time beyond the next piece's first is damage; one that steps back a little is not. */
+	if (ns < t->earliest_ns || ns > t->latest_ns ||
+	    (t->limit_ns != TIME_NONE && ns > t->limit_ns && t->have_anchor)) {
 		t->bad_times++;
 		return false;
 	}
@@ -136,7 +145,7 @@ uint64_t flow_time_now(const struct flow_time *t)
 		return t->have_anchor ? t->anchor_ns : TIME_NONE;
 	double cycles = (double)(t->cycles - t->anchor.cycles);
 
-	return clock_ns(&t->sideband->clock, t->tsc + (uint64_t)(cycles * t->tsc_per_cycle));
+	return ns_of(t, t->tsc + (uint64_t)(cycles * t->tsc_per_cycle));
 }
 
 void flow_time_mark(struct flow_time *t, size_t event, uint64_t ordinal)
@@ -211,7 +220,7 @@ void flow_time_settle(struct flow_time *t, struct flow_event *events, size_t eve
 {
 	struct time_mark to = {
 		.event = event, .ordinal = ordinal, .cycles = t->cycles, .pauses = t->pauses};
-	uint64_t ns = clock_ns(&t->sideband->clock, t->tsc);
+	uint64_t ns = ns_of(t, t->tsc);
 
 	if (!t->have_anchor || ns < t->anchor_ns) {
 		/* Nothing before to count from, or a clock that stepped back. */
@@ -233,11 +242,11 @@ void flow_time_finish(struct flow_time *t, struct flow_event *events, size_t eve
 	if (!t->have_anchor) {
 		if (!t->have_tsc)
 			return; /* ordinals are the times */
-		t->anchor_ns = clock_ns(&t->sideband->clock, t->tsc);
+		t->anchor_ns = ns_of(t, t->tsc);
 	}
 	if (cycles && t->tsc_per_cycle > 0) {
 		uint64_t tsc = t->tsc + (uint64_t)((double)cycles * t->tsc_per_cycle);
-		uint64_t at = clock_ns(&t->sideband->clock, tsc);
+		uint64_t at = ns_of(t, tsc);
 
 		ns = at > t->anchor_ns ? (double)(at - t->anchor_ns) : 0;
 	}

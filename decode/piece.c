@@ -124,12 +124,21 @@ static void read_header(const struct finder *f, const struct flow_piece *piece, 
 	}
 }
 
+static bool time_is_possible(const struct finder *f, uint64_t time_ns)
+{
+	struct flow_time t;
+
+	flow_time_init(&t, f->sideband);
+	return time_ns >= t.earliest_ns && time_ns <= t.latest_ns;
+}
+
 static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 {
 	struct flow_piece piece = {.count = end - off,
 				   .stream_off = off,
 				   .buffer = f->buffer,
 				   .start_time_ns = f->cut_ns,
+				   .header_time_ns = TIME_NONE,
 				   .next_time_ns = TIME_NONE,
 				   .cut = f->cut,
 				   .first = f->first};
@@ -161,23 +170,24 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 	if (f->out->items.count) {
 		struct flow_piece *before = vec_last(&f->out->items);
 
-		before->next_time_ns = time_ns;
 		if (is_continuous)
 			before->next_sync_ip = ip;
 	}
+	if (time_is_possible(f, time_ns))
+		piece.header_time_ns = time_ns;
 	f->cut = LOSS_NONE;
 	f->cut_ns = TIME_NONE;
 	f->first = false;
 	return vec_push(&f->out->items, piece);
 }
 
-/* Searches the run and starts a new one. */
 /* In front of a cut of this cause no more was traced, and what is behind it goes on whole. */
 static bool hardware_stopped(uint8_t cause)
 {
 	return cause == LOSS_AUX_TRUNCATED || cause == LOSS_AUX_PARTIAL;
 }
 
+/* Searches the run and starts a new one. */
 static bool finish_run(struct finder *f)
 {
 	size_t n = f->run.count;
@@ -292,7 +302,7 @@ enum err pieces_find(const struct sideband *sideband, const struct aux_buffer *b
 
 	for (size_t i = 0; good && i < buffer->extents.count; i++)
 		good = add_extent(&f, &buffer->extents.items[i], &cut);
-	good = good && finish_run(&f);
+	good = good && finish_run(&f) && pieces_settle_times(result);
 	vec_done(&f.run);
 	vec_done(&f.psbs);
 	return good ? ERR_NONE : ERR_NOMEM;

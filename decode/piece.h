@@ -28,4 +28,8 @@ MUST_CHECK enum err pieces_find(const struct sideband *sideband, const struct au
 				struct pieces *result);
 void pieces_done(struct pieces *p);
 
+/* piece_time.c, for pieces_find(): sets time_bias_ns and next_time_ns by header_time_ns. False
+ * when memory is short. */
+bool pieces_settle_times(struct pieces *p);
+
 #endif
