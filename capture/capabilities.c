@@ -246,6 +246,7 @@ void perf_capabilities_parse(const char *version_text, const char *help_text,
 	}
 	/* The options perf lists are what it has; the version decides where it lists nothing. */
 	bool listed = strstr(help_text, "--output") != NULL;
+	perf->unusable = v.major == 0 && !listed;
 	perf->control = listed ? strstr(help_text, "--control") != NULL : version_at_least(v, 5, 9);
 	perf->control_snapshot = perf->control && (listed ? strstr(help_text, "'snapshot'") != NULL
 							  : version_at_least(v, 5, 10));

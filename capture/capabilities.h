@@ -36,12 +36,13 @@ struct pt_capabilities {
 struct perf_capabilities {
 	char path[PATH_MAX];    /* empty = not found */
 	struct version version; /* 0.0 when perf does not tell (wrappers) */
-	bool no_auxtrace;       /* built without AUX area tracing */
-	bool control;           /* --control (5.9) */
-	bool control_snapshot;  /* ... and it knows `snapshot` (5.10) */
-	bool kcore;             /* --kcore (5.5) */
-	bool buildid_mmap;      /* --buildid-mmap (5.12) */
-	uint64_t file_caps;     /* capabilities the program file adds */
+	bool unusable;    /* says neither its version nor its options: a wrapper without a perf */
+	bool no_auxtrace; /* built without AUX area tracing */
+	bool control;     /* --control (5.9) */
+	bool control_snapshot; /* ... and it knows `snapshot` (5.10) */
+	bool kcore;            /* --kcore (5.5) */
+	bool buildid_mmap;     /* --buildid-mmap (5.12) */
+	uint64_t file_caps;    /* capabilities the program file adds */
 };
 
 struct capabilities {

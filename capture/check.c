@@ -110,7 +110,11 @@ static void check_perf(const struct capabilities *c, struct check_report *r)
 		    "perf; or --perf PROGRAM");
 		return;
 	}
-	if (p->no_auxtrace)
+	if (p->unusable)
+		fix(add(r, "perf", CHECK_MISSING, "%s does not work: see perf --version", p->path),
+		    "install the perf it asks for (Ubuntu: linux-tools-$(uname -r)), or --perf "
+		    "PROGRAM");
+	else if (p->no_auxtrace)
 		fix(add(r, "perf", CHECK_MISSING, "%s is built without AUX area tracing", p->path),
 		    "install the distribution's perf, or build it with NO_AUXTRACE unset");
 	else if (p->version.major && !version_at_least(p->version, 5, 4))

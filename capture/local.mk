@@ -41,6 +41,7 @@ capture_tests_fake_perf_LDADD = $(COMMON_LIBS)
 
 check_PROGRAMS += capture/fuzz/perf_file_fuzz
 capture_fuzz_perf_file_fuzz_SOURCES = capture/fuzz/perf_file_fuzz.c $(FUZZ_DRIVER)
+capture_fuzz_perf_file_fuzz_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS)
 capture_fuzz_perf_file_fuzz_LDADD = $(CAPTURE_LIBS)
 
 if HAVE_CRITERION

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "capture/perf_file.h"
 #include "common/fuzz/driver.h"
@@ -50,9 +51,34 @@ static void put(uint8_t *seed, size_t *at, uint64_t value, size_t bytes)
 	*at += bytes;
 }
 
+/* The records of a pipe-mode file in one compressed record. */
+static uint8_t *compressed_seed(size_t *size)
+{
+	size_t plain_bytes;
+	uint8_t *plain = fuzz_seed(1, &plain_bytes), *seed = calloc(1, 1024);
+
+	if (plain && seed) {
+		size_t room = ZSTD_compressBound(plain_bytes), at = 16;
+		uint8_t *packed = malloc(room);
+
+		if (!packed)
+			abort();
+		size_t bytes = ZSTD_compress(packed, room, plain + 16, 120, 1); /* no AUXTRACE */
+		memcpy(seed, plain, 16);
+		put(seed, &at, 81 | (uint64_t)(8 + bytes) << 48, 8);
+		memcpy(seed + at, packed, bytes);
+		*size = at + bytes;
+		free(packed);
+	}
+	free(plain);
+	return seed;
+}
+
 /* Seed 0 a file, seed 1 in pipe mode; a COMM, an MMAP2, an AUXTRACE, two features. */
 uint8_t *fuzz_seed(unsigned n, size_t *size)
 {
+	if (n == 2)
+		return compressed_seed(size);
 	uint8_t *seed = n < 2 ? calloc(1, 1024) : NULL;
 	size_t at = 8;
 

@@ -160,7 +160,11 @@ static const struct text_case texts[] = {
 	 "               auxtrace: [ on  ]  # HAVE_AUXTRACE_SUPPORT\n",
 	 "    -o, --output <file>\n",
 	 {.version = {6, 8}}},
-	{"nothing at all", "", "", {.version = {0, 0}}},
+	{"a wrapper without a perf",
+	 "WARNING: perf not found for kernel 6.5.0-14\n",
+	 "WARNING: perf not found for kernel 6.5.0-14\n",
+	 {.unusable = true}},
+	{"nothing at all", "", "", {.unusable = true}},
 };
 
 Test(capabilities, perf_is_read_from_its_texts)
