@@ -13,10 +13,11 @@
 #include "writer/trace_slices.h"
 
 enum {
-	/* Perfetto keeps 32 bits of an id; these two are no one's. */
-	ID_DECODER = 0x7ffffffe, /* what belongs to no thread: counters, the start */
+	/* Perfetto keeps 32 bits of an id; these are no one's. */
 	ID_UNKNOWN = 0x7fffffff,
-	BUS_CLOCK_MHZ = 100, /* since Sandy Bridge */
+	ID_DECODER = 0x7ffffffe, /* what belongs to no thread: counters, the start */
+	ID_SECOND = 0x7ffffffd,  /* and downwards: see tasks_own_track() */
+	BUS_CLOCK_MHZ = 100,     /* since Sandy Bridge */
 };
 
 struct tasks {
@@ -24,6 +25,9 @@ struct tasks {
 	struct map64 named_processes; /* pid -> 1 */
 	struct map64 named_tasks;     /* task -> 1 */
 	struct map64 traced;          /* task -> 1: has a thread in the trace */
+	struct map64 tracks;          /* pid << 32 | tid -> item of track_ends */
+	VEC(uint64_t) track_ends;     /* ns */
+	uint32_t second_tracks;
 };
 
 static bool tasks_init(struct tasks *tasks, const struct sideband *sideband)
@@ -44,6 +48,8 @@ static void tasks_done(struct tasks *tasks)
 	map64_done(&tasks->named_processes);
 	map64_done(&tasks->named_tasks);
 	map64_done(&tasks->traced);
+	map64_done(&tasks->tracks);
+	vec_done(&tasks->track_ends);
 }
 
 static struct fxt_thread task_ids(const struct sideband *sideband, task_id id)
@@ -73,23 +79,58 @@ static bool tasks_name_process(struct tasks *tasks, struct slices *s, task_id ta
 	return map64_set(&tasks->named_processes, pid, 1);
 }
 
-/* The thread's index; names it and its process when they are new. */
-static uint8_t tasks_thread(struct tasks *tasks, struct slices *s, task_id task)
+static uint8_t tasks_name_thread(struct tasks *tasks, struct slices *s, task_id task,
+				 struct fxt_thread ids)
 {
-	struct fxt_thread ids = task_ids(s->names->sideband, task);
 	uint8_t index = fxt_thread(&s->fxt, ids.pid, ids.tid);
 	char scratch[NAME_SCRATCH_BYTES];
 
-	if (map64_get(&tasks->named_tasks, task.v) != MAP64_NONE)
-		return index;
 	slice_refs_reserve(s);
 	const char *name = name_task(s->names, task, s->trace->end_ns, scratch);
-	if (!tasks_name_process(tasks, s, task, ids.pid) ||
-	    !map64_set(&tasks->named_tasks, task.v, 1))
+	if (!tasks_name_process(tasks, s, task, ids.pid))
 		s->fxt.out.failed = true;
 	fxt_name_thread(&s->fxt, ids.pid, ids.tid, fxt_string(&s->fxt, name),
 			s->fixed[FIXED_PROCESS]);
 	return index;
+}
+
+/* The index of a task's thread; names it and its process when they are new. */
+static uint8_t tasks_thread(struct tasks *tasks, struct slices *s, task_id task)
+{
+	struct fxt_thread ids = task_ids(s->names->sideband, task);
+
+	if (map64_get(&tasks->named_tasks, task.v) != MAP64_NONE)
+		return fxt_thread(&s->fxt, ids.pid, ids.tid);
+	if (!map64_set(&tasks->named_tasks, task.v, 1))
+		s->fxt.out.failed = true;
+	return tasks_name_thread(tasks, s, task, ids);
+}
+
+/* Threads that share their ids may do so at one time, if the ids are not known or are the
+ * idle task's: such a one gets a track of its own, or their slices would cut each other. */
+static uint8_t tasks_own_track(struct tasks *tasks, struct slices *s, const struct thread *thread)
+{
+	struct fxt_thread ids = task_ids(s->names->sideband, thread->task);
+	uint64_t key = ids.pid << 32 | ids.tid, start_ns = UINT64_MAX, end_ns = 0;
+
+	for (size_t i = 0; i < thread->segments.count; i++) {
+		const struct segment *segment = &thread->segments.items[i];
+
+		start_ns = segment->start_ns < start_ns ? segment->start_ns : start_ns;
+		end_ns = segment->end_ns > end_ns ? segment->end_ns : end_ns;
+	}
+	uint32_t track = map64_get(&tasks->tracks, key);
+	if (track == MAP64_NONE) {
+		if (!vec_push(&tasks->track_ends, end_ns) ||
+		    !map64_set(&tasks->tracks, key, (uint32_t)tasks->track_ends.count - 1))
+			s->fxt.out.failed = true;
+	} else if (start_ns < tasks->track_ends.items[track]) {
+		ids.tid = ID_SECOND - tasks->second_tracks++;
+		return tasks_name_thread(tasks, s, thread->task, ids);
+	} else {
+		tasks->track_ends.items[track] = end_ns;
+	}
+	return tasks_thread(tasks, s, thread->task);
 }
 
 static uint8_t decoder_thread(struct slices *s)
@@ -219,7 +260,7 @@ enum err trace_fxt_write(const struct trace *trace, const struct trace_names *na
 		write_start(&s);
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++) {
 		const struct thread *thread = &trace->threads.items[i];
-		uint8_t thread_ref = tasks_thread(&tasks, &s, thread->task);
+		uint8_t thread_ref = tasks_own_track(&tasks, &s, thread);
 
 		err = slices_write_thread(&s, thread, thread_ref, error);
 		if (err == ERR_NONE && !map64_set(&tasks.traced, thread->task.v, 1))

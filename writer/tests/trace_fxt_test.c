@@ -416,6 +416,29 @@ Test(trace_fxt, events_names_and_frequencies_are_shown)
 	fake_done(&f);
 }
 
+Test(trace_fxt, threads_of_one_id_do_not_cut_each_other)
+{
+	static const uint64_t times[][2] = {{0, 10}, {5, 20}, {10, 30}};
+	struct fake f;
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10);
+	for (int i = 0; i < 3; i++) {
+		struct thread *t = fake_thread(&f, fake_task(&f, -1, -1, i ? "later" : "first"));
+
+		fake_call(t, CALL_NONE, a, times[i][0], times[i][1], 0);
+		fake_segment(t, times[i][0], times[i][1]);
+	}
+	f.trace.end_ns = 30;
+	expect_shown(&f, &none,
+		     "2147483647/2147483647 later\n"
+		     "  0+10 function a\n"
+		     "  10+20 function a\n"
+		     "2147483647/2147483645 later\n"
+		     "  5+15 function a\n");
+	fake_done(&f);
+}
+
 Test(trace_fxt, instants_stand_in_order_and_disturb_nothing)
 {
 	struct fake f;
