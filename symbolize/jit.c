@@ -250,7 +250,7 @@ const struct jit_code *jit_find(const struct jit *j, uint64_t ip, uint64_t time_
 	for (size_t layer = 0; layer < jit_layer_count(j); layer++) {
 		const struct jit_code *code = jit_find_in(j, layer, ip, &start, &end);
 
-		if (!code || code->until_ns <= time_ns)
+		if (!code || (code->until_ns <= time_ns && code->until_ns != UINT64_MAX))
 			continue;
 		if (code->from_ns > time_ns) {
 			if (!next || code_is_newer(next, code))

@@ -62,7 +62,8 @@ static inline size_t jit_layer_count(const struct jit *j)
 }
 
 /* The code at ip at that time: the newest that was there; when none was yet, the first to
- * come (clocks of dump and recording can differ). `until_ns` = when the answer changes. */
+ * come (clocks of dump and recording can differ). UINT64_MAX asks for the end of the trace.
+ * `until_ns` = when the answer changes. */
 const struct jit_code *jit_find(const struct jit *j, uint64_t ip, uint64_t time_ns,
 				uint64_t *until_ns);
 /* The code of one layer at ip, and else the gap [*start, *end) around ip. */

@@ -137,7 +137,8 @@ size_t symbolizer_code(struct symbolizer *s, module_id module, uint64_t vaddr,
 		       const uint8_t **bytes);
 
 /* JIT code of process pid at ip and time (perf clock ns): the module that holds it (vaddr ==
- * ip there) and the time from which the answer may differ. False = nothing known. Addresses
+ * ip there) and the time from which the answer may differ. False = nothing known. A time that
+ * is not known is UINT64_MAX: what was there last. Addresses
  * in the kernel's half are looked up in what symbolizer_add_ksymbol() told, whatever pid. */
 bool symbolizer_jit(struct symbolizer *s, int32_t pid, uint64_t ip, uint64_t time_ns,
 		    module_id *module, uint64_t *valid_until_ns);

@@ -156,7 +156,8 @@ Test(jit, dump_by_time)
 	      {0x1000, 300, "second", UINT64_MAX}, {0x1018, 300, "first", UINT64_MAX},
 	      {0x2000, 250, "other", 400}, {0x2000, 400, NULL, UINT64_MAX},
 	      {0x3000, 400, "other", UINT64_MAX}, {0x3000, 250, "other", 400},
-	      {0x1000, 50, "first", 100}, {0x4000, 500, NULL, UINT64_MAX});
+	      {0x1000, 50, "first", 100}, {0x4000, 500, NULL, UINT64_MAX},
+	      {0x1000, UINT64_MAX, "second", UINT64_MAX}, {0x2000, UINT64_MAX, NULL, UINT64_MAX});
 	uint64_t until;
 	cr_expect_eq(jit_find(&j, 0x3000, 500, &until)->bytes[0x1f], 0x22, "bytes move along");
 	cr_expect_eq(jit_find(&j, 0x1000, 500, &until)->bytes[0], 0x33);
