@@ -192,7 +192,7 @@ static void put_auxtrace_info(struct container *c)
 	add64(r, config->snapshot);
 	add64(r, config->per_cpu);
 	add64(r, CONFIG_MTC);
-	add64(r, 0xf * CONFIG_MTC_PERIOD);
+	add64(r, 0xfull * CONFIG_MTC_PERIOD);
 	add64(r, SIM_CTC_NUMERATOR);
 	add64(r, SIM_CTC_DENOMINATOR);
 	add64(r, CONFIG_CYC);
@@ -234,10 +234,13 @@ void container_start(struct container *c, const int32_t *tids, int32_t pid)
 
 	r = record_begin(RECORD_CPU_MAP, 0);
 	uint16_t count = c->config.per_cpu ? (uint16_t)c->config.rings : 1;
-	add(r, &(uint16_t){0}, 2);
+	add(r, "\0", 2); /* a list */
 	add(r, &count, 2);
-	for (uint16_t i = 0; i < count; i++)
-		add(r, &(uint16_t){c->config.per_cpu ? i : UINT16_MAX}, 2);
+	for (uint16_t i = 0; i < count; i++) {
+		uint16_t cpu = c->config.per_cpu ? i : UINT16_MAX;
+
+		add(r, &cpu, 2);
+	}
 	while (r->count % 8)
 		add(r, "", 1);
 	put(c, r);

@@ -159,7 +159,7 @@ static size_t place_of(struct machine *m, uint32_t n)
 {
 	size_t span = m->end - m->first, count = m->o->fault.count;
 
-	span -= span > 3 * LATER_EVENTS ? LATER_EVENTS : span / 3;
+	span -= span > 3ull * LATER_EVENTS ? LATER_EVENTS : span / 3;
 	uint64_t scatter = (m->o->seed + n) * 0x9e3779b97f4a7c15u >> 40; /* 24 bits */
 	size_t part = span / count;
 	return m->first + part / 16 + part * n + (part * 3 / 4 * scatter >> 24);

@@ -66,8 +66,10 @@ static enum err read_symbols(struct image *image, Elf *elf)
 			if (!name || !*name)
 				continue;
 			entry.name = strdup(name);
-			if (!entry.name || !vec_push(&image->symbols, entry))
+			if (!entry.name || !vec_push(&image->symbols, entry)) {
+				free(entry.name);
 				return ERR_NOMEM;
+			}
 		}
 	}
 	return ERR_NONE;

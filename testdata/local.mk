@@ -28,8 +28,9 @@ if HAVE_ZYDIS
 noinst_PROGRAMS += testdata/ptgen
 testdata_ptgen_SOURCES = testdata/ptgen.c \
   testdata/insn.c testdata/insn.h \
-  testdata/proc_maps.c testdata/proc_maps.h \
-  testdata/recorder.c testdata/recorder.h
+  testdata/proc.c testdata/proc.h \
+  testdata/recorder.c testdata/recorder.h \
+  testdata/symbol.c testdata/symbol.h
 testdata_ptgen_CFLAGS = $(AM_CFLAGS) $(ELF_CFLAGS)
 testdata_ptgen_LDADD = $(TESTDATA_LIBS) $(ZYDIS_LIBS)
 endif

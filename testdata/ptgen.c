@@ -151,7 +151,7 @@ static bool parse_fault(const char *name, enum fault_kind *kind)
 
 static bool parse_option(int option, const char *value, struct options *o, bool *switches_given)
 {
-	uint64_t number = value ? strtoull(value, NULL, 0) : 0;
+	uint64_t number = strtoull(value, NULL, 0);
 	struct machine_options *m = &o->machine;
 
 	switch (option) {
@@ -203,7 +203,7 @@ static bool parse_option(int option, const char *value, struct options *o, bool 
 static int record(struct options *o, struct error *e)
 {
 	struct recording r = {0};
-	char vdso[4096];
+	static char vdso[4096];
 	int status;
 
 	snprintf(vdso, sizeof vdso, "%s/vdso.so", o->symfs ? o->symfs : ".");
@@ -262,7 +262,8 @@ int main(int argc, char **argv)
 	       -1) {
 		if (option == 'h')
 			return fputs(help, stdout) < 0;
-		if (option == '?' || !parse_option(option, optarg, &o, &switches_given))
+		if (option == '?' ||
+		    !parse_option(option, optarg ? optarg : "", &o, &switches_given))
 			return usage("wrong option");
 	}
 	if (o.machine.cpus > CONTAINER_RINGS)

@@ -11,8 +11,6 @@
 #include "testdata/recorder.h"
 
 #include <errno.h>
-#include <gelf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,7 +27,8 @@
 #include "common/map64.h"
 #include "testdata/callstack.h"
 #include "testdata/insn.h"
-#include "testdata/proc_maps.h"
+#include "testdata/proc.h"
+#include "testdata/symbol.h"
 
 enum {
 	BURST_DEFAULT = 300,
@@ -174,15 +173,9 @@ static void read_maps(struct recorder *rc, pid_t pid, uint64_t only)
 
 static uint32_t read_comm(struct recorder *rc, pid_t tid)
 {
-	char name[64], comm[32] = "?";
+	char comm[32];
 
-	snprintf(name, sizeof name, "/proc/%d/comm", tid);
-	FILE *f = fopen(name, "r");
-	if (f) {
-		if (fgets(comm, sizeof comm, f))
-			comm[strcspn(comm, "\n")] = '\0';
-		fclose(f);
-	}
+	proc_comm_read(tid, comm, sizeof comm);
 	return recording_add_string(rc->r, comm);
 }
 
@@ -300,21 +293,6 @@ static void finish_step(struct recorder *rc, struct thread *t,
 	}
 }
 
-static bool signal_is_caught(const struct thread *t, int signal)
-{
-	char name[64], line[256];
-	uint64_t caught = 0;
-
-	snprintf(name, sizeof name, "/proc/%d/task/%d/status", t->pid, t->tid);
-	FILE *f = fopen(name, "r");
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "SigCgt: %" SCNx64, &caught) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return caught >> (signal - 1) & 1;
-}
-
 static bool signal_is_ignored_by_default(int signal)
 {
 	return signal == SIGCHLD || signal == SIGWINCH || signal == SIGURG || signal == SIGCONT;
@@ -326,12 +304,10 @@ static void on_signal(struct recorder *rc, struct thread *t, int signal,
 {
 	int64_t rax = (int64_t)t->regs.rax;
 	bool restarts = t->stepping_syscall && rax <= -512 && rax >= -516;
-	bool caught = signal_is_caught(t, signal);
+	bool caught = proc_signal_is_caught(t->pid, t->tid, signal);
 	bool dropped = !caught && signal_is_ignored_by_default(signal);
 
-	if (t->regs.rip != before->rip && !t->outside)
-		finish_step(rc, t, before);
-	else if (t->stepping_syscall && !restarts)
+	if ((t->regs.rip != before->rip && !t->outside) || (t->stepping_syscall && !restarts))
 		finish_step(rc, t, before);
 	if (dropped) {
 		if (restarts) { /* the kernel repeats the call: it is not over */
@@ -511,52 +487,14 @@ static bool step(struct recorder *rc, struct thread *t)
 	return t && t->state == READY;
 }
 
-/* The vaddr of a function in an ELF file; 0 if it has none of that name. */
-static uint64_t symbol_find(int fd, const char *symbol)
-{
-	uint64_t found = 0;
-	Elf_Scn *section = NULL;
-
-	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	while (elf && !found && (section = elf_nextscn(elf, section))) {
-		GElf_Shdr header;
-		GElf_Sym entry;
-
-		if (!gelf_getshdr(section, &header) ||
-		    (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM))
-			continue;
-		Elf_Data *data = elf_getdata(section, NULL);
-		for (int i = 0; data && gelf_getsym(data, i, &entry); i++) {
-			const char *name = elf_strptr(elf, header.sh_link, entry.st_name);
-
-			if (name && entry.st_value && strcmp(name, symbol) == 0)
-				found = entry.st_value;
-		}
-	}
-	GElf_Phdr segment;
-	size_t count = 0;
-	if (found && elf_getphdrnum(elf, &count) == 0)
-		for (int i = 0; i < (int)count; i++) /* to an offset in the file: maps know that */
-			if (gelf_getphdr(elf, i, &segment) && segment.p_type == PT_LOAD &&
-			    found - segment.p_vaddr < segment.p_filesz) {
-				found += segment.p_offset - segment.p_vaddr;
-				break;
-			}
-	elf_end(elf);
-	return found;
-}
-
 static uint64_t symbol_address(struct recorder *rc, const struct thread *t)
 {
 	char exe[64], path[4096] = "";
 
 	snprintf(exe, sizeof exe, "/proc/%d/exe", t->pid);
-	int fd = open(exe, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || readlink(exe, path, sizeof path - 1) < 0)
+	if (readlink(exe, path, sizeof path - 1) < 0)
 		return 0;
-	uint64_t off = symbol_find(fd, rc->options->attach);
-	close(fd);
+	uint64_t off = symbol_place(exe, rc->options->attach);
 	for (size_t i = 0; off && i < rc->r->maps.count; i++) {
 		const struct rec_map *map = &rc->r->maps.items[i];
 

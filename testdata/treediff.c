@@ -73,7 +73,7 @@ static struct thread *thread_of(int tid)
 /* Symbol table entries that are functions, as places in the file. */
 static bool read_functions(const char *path)
 {
-	GElf_Phdr segment;
+	GElf_Phdr segment = {0};
 	GElf_Shdr header;
 	GElf_Sym symbol;
 	size_t segments = 0;

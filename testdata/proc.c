@@ -1,5 +1,5 @@
-/* See proc_maps.h. */
-#include "testdata/proc_maps.h"
+/* See proc.h. */
+#include "testdata/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,4 +124,33 @@ enum err proc_memory_save(pid_t pid, uint64_t start, uint64_t length, const char
 		ok = false;
 	free(bytes);
 	return ok ? ERR_NONE : error_set(e, ERR_IO, "%s: cannot save memory of %d", path, pid);
+}
+
+void proc_comm_read(pid_t tid, char *comm, size_t bytes)
+{
+	char name[64];
+
+	snprintf(comm, bytes, "?");
+	snprintf(name, sizeof name, "/proc/%d/comm", tid);
+	FILE *f = fopen(name, "r");
+	if (!f)
+		return;
+	if (fgets(comm, (int)bytes, f))
+		comm[strcspn(comm, "\n")] = '\0';
+	fclose(f);
+}
+
+bool proc_signal_is_caught(pid_t pid, pid_t tid, int signal)
+{
+	char name[64], line[256];
+	uint64_t caught = 0;
+
+	snprintf(name, sizeof name, "/proc/%d/task/%d/status", pid, tid);
+	FILE *f = fopen(name, "r");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "SigCgt: %" SCNx64, &caught) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return caught >> (signal - 1) & 1;
 }

@@ -1,6 +1,6 @@
-/* /proc/PID/maps, and copies of what is mapped. */
-#ifndef TESTDATA_PROC_MAPS_H
-#define TESTDATA_PROC_MAPS_H
+/* What /proc tells about a traced process, and copies of what it has mapped. */
+#ifndef TESTDATA_PROC_H
+#define TESTDATA_PROC_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,5 +17,9 @@ MUST_CHECK enum err proc_maps_copy_files(const struct recording *r, const char *
 /* Writes length bytes of pid's memory to a file. */
 MUST_CHECK enum err proc_memory_save(pid_t pid, uint64_t start, uint64_t length, const char *path,
 				     struct error *e);
+
+/* The thread's name; "?" if it is gone. */
+void proc_comm_read(pid_t tid, char *comm, size_t bytes);
+bool proc_signal_is_caught(pid_t pid, pid_t tid, int signal);
 
 #endif
