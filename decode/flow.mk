@@ -18,6 +18,11 @@ decode_fuzz_flow_fuzz_LDADD = $(SIDEBAND_LIBS)
 decode_fuzz_flow_diff_fuzz_SOURCES = decode/fuzz/flow_diff_fuzz.c $(FUZZ_DRIVER) $(FLOW_FIXTURE)
 decode_fuzz_flow_diff_fuzz_LDADD = $(SIDEBAND_LIBS)
 
+# Built on demand, by scripts/bench.
+EXTRA_PROGRAMS += decode/bench/flow_bench
+decode_bench_flow_bench_SOURCES = decode/bench/flow_bench.c
+decode_bench_flow_bench_LDADD = $(SIDEBAND_LIBS)
+
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
   decode/tests/piece_test decode/tests/shared_edges_test

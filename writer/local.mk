@@ -64,6 +64,6 @@ endif
 EXTRA_DIST += docs/fxt.md scripts/bench-writer
 
 # Built on demand, by scripts/bench-writer.
-EXTRA_PROGRAMS = writer/bench/writer_bench
+EXTRA_PROGRAMS += writer/bench/writer_bench
 writer_bench_writer_bench_SOURCES = writer/bench/writer_bench.c writer/tests/fake.c writer/tests/fake.h
 writer_bench_writer_bench_LDADD = $(WRITER_LIBS) $(COMMON_LIBS)
