@@ -7,10 +7,7 @@
 #include "decode/away.h"
 #include "decode/parked.h"
 
-enum {
-	INLINE_DEPTH_MAX = 64, /* deeper inline chains are cut at their outer end */
-	ROLE_UNKNOWN = 0xff
-};
+enum { INLINE_DEPTH_MAX = 64 /* deeper inline chains are cut at their outer end */ };
 
 static bool facts_grow(void **items, size_t *count, size_t need, size_t item_bytes, int fill)
 {
@@ -25,24 +22,20 @@ static bool facts_grow(void **items, size_t *count, size_t need, size_t item_byt
 	return true;
 }
 
-enum func_role weave_role(struct weave *w, uint32_t func)
+enum func_role weave_ask_role(struct weave *w, uint32_t func)
 {
 	struct func_facts *f = &w->facts;
 
-	if (func == 0)
-		return FUNC_PLAIN;
 	if (func >= f->role_count &&
-	    !facts_grow((void **)&f->roles, &f->role_count, func + 1, 1, ROLE_UNKNOWN)) {
+	    !facts_grow((void **)&f->roles, &f->role_count, func + 1, 1, FUNC_ROLE_UNKNOWN)) {
 		w->out_of_memory = true;
 		return FUNC_PLAIN;
 	}
-	if (f->roles[func] == ROLE_UNKNOWN) {
-		graph_lock(w->graph);
-		const struct func *fn = symbolizer_func_get(w->symbolizer, (func_id){func});
-		f->roles[func] = fn ? fn->role : FUNC_PLAIN;
-		graph_unlock(w->graph);
-	}
-	return f->roles[func];
+	graph_lock(w->graph);
+	const struct func *fn = func ? symbolizer_func_get(w->symbolizer, (func_id){func}) : NULL;
+	f->roles[func] = fn ? fn->role : FUNC_PLAIN;
+	graph_unlock(w->graph);
+	return (enum func_role)f->roles[func];
 }
 
 static struct inline_fact weave_inline(struct weave *w, uint32_t id)
@@ -115,6 +108,8 @@ void weave_done(struct weave *w)
 {
 	free(w->facts.roles);
 	free(w->facts.inlines);
+	free(w->facts.lines);
+	vec_done(&w->facts.line_chains);
 	map64_done(&w->bracket_ids);
 	for (size_t i = 0; w->cpus && i < w->cpu_count; i++)
 		vec_done(&w->cpus[i].spans);
@@ -158,7 +153,7 @@ void strand_done(struct strand *s)
 
 /* ---- rows and frames ---- */
 
-static uint32_t strand_top_row(const struct strand *s)
+static inline uint32_t strand_top_row(const struct strand *s)
 {
 	for (size_t i = s->stack.count; i-- > 0;)
 		if (s->stack.items[i].call != CALL_NONE)
@@ -166,29 +161,30 @@ static uint32_t strand_top_row(const struct strand *s)
 	return CALL_NONE;
 }
 
-uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
-			  unsigned flags)
+inline uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
+				 unsigned flags)
 {
 	struct thread *t = s->thread;
-	struct call row = {.start_ns = s->now_ns,
-			   .end_ns = TIME_NONE,
-			   .what = what,
-			   .site = site,
-			   .parent = strand_top_row(s),
-			   .flags = (uint16_t)flags,
-			   .kind = (uint8_t)kind};
+	uint32_t parent = strand_top_row(s);
 
-	if (t->calls.count >= CALL_NONE - 1 || !vec_push(&t->calls, row)) {
+	if (t->calls.count >= CALL_NONE - 1 || !vec_reserve(&t->calls, t->calls.count + 1)) {
 		s->weave->out_of_memory = true;
 		return CALL_NONE;
 	}
-	uint32_t index = (uint32_t)t->calls.count - 1;
-	if (row.parent == CALL_NONE && !vec_push(&t->bases, index))
+	uint32_t index = (uint32_t)t->calls.count++;
+	t->calls.items[index] = (struct call){.start_ns = s->now_ns,
+					      .end_ns = TIME_NONE,
+					      .what = what,
+					      .site = site,
+					      .parent = parent,
+					      .flags = (uint16_t)flags,
+					      .kind = (uint8_t)kind};
+	if (parent == CALL_NONE && !vec_push(&t->bases, index))
 		s->weave->out_of_memory = true;
 	return index;
 }
 
-void strand_push_frame(struct strand *s, struct frame frame)
+inline void strand_push_frame(struct strand *s, struct frame frame)
 {
 	if (!vec_push(&s->stack, frame)) {
 		s->weave->out_of_memory = true;
@@ -239,7 +235,7 @@ static void strand_find_top(struct strand *s)
 	s->top = i ? i - 1 : 0;
 }
 
-void strand_pop_to(struct strand *s, size_t first, unsigned flags)
+inline void strand_pop_to(struct strand *s, size_t first, unsigned flags)
 {
 	struct call *calls = s->thread->calls.items;
 
@@ -319,7 +315,10 @@ static void strand_inline_set(struct strand *s, uint32_t innermost)
 {
 	uint32_t chain[INLINE_DEPTH_MAX];
 	size_t depth = 0;
+	const struct frame *last = vec_last(&s->stack);
 
+	if ((last->kind == FRAME_INLINED ? last->func : 0) == innermost)
+		return;
 	for (uint32_t id = innermost; id && depth < INLINE_DEPTH_MAX;
 	     id = weave_inline(s->weave, id).parent)
 		chain[depth++] = id;
@@ -339,26 +338,47 @@ static void strand_inline_set(struct strand *s, uint32_t innermost)
 	}
 }
 
-/* Walks the chain changes inside a node whose line is one straight run of bytes. */
-static void strand_inline_replay(struct strand *s, node_id node)
+/* Asks for the innermost inlined frames inside a node whose line is one straight run of bytes:
+ * index in line_chains, 0 = memory is short. */
+static uint32_t weave_ask_line(struct weave *w, node_id node)
 {
-	const struct node_cold *cold = strand_cold(s, node);
+	struct func_facts *f = &w->facts;
+	const struct node_cold *cold = &w->tables.cold[node];
 	uint64_t vaddr = cold->vaddr, last = cold->vaddr + (cold->branch_ip - cold->ip);
+	bool straight = cold->branch_ip >= cold->ip && cold->branch_ip - cold->ip <= 4096;
+	bool ok = node < f->line_count ||
+		  facts_grow((void **)&f->lines, &f->line_count, node + 1, sizeof *f->lines, 0);
 
-	if (cold->branch_ip < cold->ip || cold->branch_ip - cold->ip > 4096)
-		return;
-	while (vaddr <= last) {
-		uint64_t until = last + 1;
-
-		graph_lock(s->weave->graph);
-		inline_id id =
-			symbolizer_inline_at(s->weave->symbolizer, cold->module, vaddr, &until);
-		graph_unlock(s->weave->graph);
-		strand_inline_set(s, id.v);
+	ok = ok && (f->line_chains.count || vec_push(&f->line_chains, 0));
+	uint32_t start = (uint32_t)f->line_chains.count;
+	ok = ok && vec_push(&f->line_chains, 0);
+	graph_lock(w->graph);
+	for (uint64_t until = 0; ok && straight && vaddr <= last; vaddr = until) {
+		until = last + 1;
+		inline_id id = symbolizer_inline_at(w->symbolizer, cold->module, vaddr, &until);
+		ok = vec_push(&f->line_chains, id.v);
+		f->line_chains.items[start]++;
 		if (until <= vaddr)
 			break;
-		vaddr = until;
 	}
+	graph_unlock(w->graph);
+	if (!ok) {
+		w->out_of_memory = true;
+		return 0;
+	}
+	return f->lines[node] = start;
+}
+
+/* Walks the chain changes inside a node. */
+static void strand_inline_replay(struct strand *s, node_id node)
+{
+	struct func_facts *f = &s->weave->facts;
+	uint32_t start = node < f->line_count ? f->lines[node] : 0;
+
+	if (!start)
+		start = weave_ask_line(s->weave, node);
+	for (uint32_t i = 0; start && i < f->line_chains.items[start]; i++)
+		strand_inline_set(s, f->line_chains.items[start + 1 + i]);
 }
 
 void strand_inline_to(struct strand *s, node_id node)

@@ -70,6 +70,9 @@ struct func_facts {
 	size_t role_count;
 	struct inline_fact *inlines; /* indexed by inline_id.v; depth 0 = not asked yet */
 	size_t inline_count;
+	uint32_t *lines; /* indexed by node_id: start in line_chains; 0 = not asked yet */
+	size_t line_count;
+	VEC(uint32_t) line_chains; /* per line: count, then the innermost inline_id.v in turn */
 };
 
 /* What all strands of a decode share. */
@@ -137,7 +140,14 @@ static inline bool strand_same_ip(const struct strand *s, node_id a, node_id b)
 	return a == b || (a && b && strand_cold(s, a)->ip == strand_cold(s, b)->ip);
 }
 
-enum func_role weave_role(struct weave *w, uint32_t func);
+enum { FUNC_ROLE_UNKNOWN = 0xff };
+enum func_role weave_ask_role(struct weave *w, uint32_t func);
+static inline enum func_role weave_role(struct weave *w, uint32_t func)
+{
+	if (func < w->facts.role_count && w->facts.roles[func] != FUNC_ROLE_UNKNOWN)
+		return (enum func_role)w->facts.roles[func];
+	return weave_ask_role(w, func);
+}
 /* The bracket for (kind, node, cause), made on first use. */
 uint32_t weave_bracket(struct weave *w, enum bracket_kind kind, node_id node, unsigned cause);
 void weave_done(struct weave *w);
