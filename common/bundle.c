@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -477,6 +478,27 @@ static bool descend(struct bundle *b)
 	return good;
 }
 
+/* Where the archive opened last was extracted to; "" = nowhere any more. */
+static struct {
+	pthread_mutex_t lock;
+	char dir[PATH_MAX];
+} extracted = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note_extracted(const char *dir)
+{
+	pthread_mutex_lock(&extracted.lock);
+	snprintf(extracted.dir, sizeof extracted.dir, "%s", dir);
+	pthread_mutex_unlock(&extracted.lock);
+}
+
+void bundle_remove_extracted(void)
+{
+	pthread_mutex_lock(&extracted.lock);
+	if (extracted.dir[0])
+		bundle_remove_tree(extracted.dir);
+	pthread_mutex_unlock(&extracted.lock);
+}
+
 static enum err open_archive(const char *path, struct bundle *b, char *temporary, size_t bytes,
 			     struct error *error)
 {
@@ -492,6 +514,7 @@ static enum err open_archive(const char *path, struct bundle *b, char *temporary
 		rmdir(temporary);
 		return error_set(error, ERR_NOMEM, "%s", error_name(ERR_NOMEM));
 	}
+	note_extracted(temporary);
 	enum err err = tar_zst_extract(path, temporary, BUNDLE_EXTRACTED_MAX_BYTES,
 				       BUNDLE_FILES_MAX, error);
 	if (err == ERR_NONE && !descend(b))
@@ -573,8 +596,10 @@ void bundle_remove_tree(const char *dir)
 
 void bundle_done(struct bundle *b)
 {
-	if (b->temporary_dir)
+	if (b->temporary_dir) {
 		bundle_remove_tree(b->temporary_dir);
+		note_extracted("");
+	}
 	vec_done(&b->files);
 	vec_done(&b->processes);
 	vec_done(&b->perf_maps);

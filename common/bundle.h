@@ -113,6 +113,9 @@ const struct bundle_file *bundle_find_path(const struct bundle *bundle, const ch
 
 /* Frees all; removes what was extracted. A zeroed bundle is fine. */
 void bundle_done(struct bundle *bundle);
+/* Removes what the bundle opened last was extracted to, if it is still there: for a program
+ * that is told to end. From any thread, but not from a signal handler. */
+void bundle_remove_extracted(void);
 
 /* ".build-id/ab/cdef.../LEAF", relative to DIR; leaf is "elf" or "vdso". text holds
  * BUNDLE_NAME_MAX. */

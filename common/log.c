@@ -2,6 +2,7 @@
 #include "common/log.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ static struct {
 	pthread_mutex_t lock;
 	const char *program;
 	enum log_level level;
+	atomic_bool status_shown;
 	struct {
 		const char *kind;
 		unsigned long count;
@@ -26,10 +28,14 @@ void log_init(const char *program, enum log_level level)
 	logger.level = level;
 }
 
+#define ERASE_LINE "\r\033[K"
+
 static void log_line(const char *prefix, const char *format, va_list ap)
 {
 	char line[LINE_MAX_BYTES];
-	int at = snprintf(line, sizeof line - 1, "%s: %s", logger.program, prefix);
+	bool erase = atomic_exchange(&logger.status_shown, false);
+	int at = snprintf(line, sizeof line - 1, "%s%s: %s", erase ? ERASE_LINE : "",
+			  logger.program, prefix);
 
 	if (at < 0 || (size_t)at >= sizeof line - 1)
 		at = 0;
@@ -102,4 +108,17 @@ void log_finish(void)
 	for (int i = 0; i < KINDS_MAX && logger.kinds[i].kind; i++)
 		if (logger.kinds[i].count > 1)
 			log_warn("%s: %lu times in all", logger.kinds[i].kind, logger.kinds[i].count);
+}
+
+void log_status(const char *text)
+{
+	char line[LINE_MAX_BYTES];
+	bool shown = atomic_exchange(&logger.status_shown, text != NULL);
+
+	if (!shown && !text)
+		return;
+	int length = snprintf(line, sizeof line, "%s%s", ERASE_LINE, text ? text : "");
+	ssize_t ignored = write(STDERR_FILENO, line,
+				length < (int)sizeof line ? (size_t)length : sizeof line - 1);
+	(void)ignored;
 }

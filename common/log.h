@@ -18,5 +18,8 @@ void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 /* `kind` is a static string and the key: the message is printed for its first use. */
 void log_repeated(const char *kind, const char *format, ...) PRINTF_LIKE(2, 3);
 void log_finish(void);
+/* The line of progress on a terminal: replaces the one before; NULL erases it. Messages
+ * erase it too, so that nothing is written behind it. */
+void log_status(const char *text);
 
 #endif
