@@ -135,6 +135,10 @@ static enum err file_read_attrs(struct perfdata *p, struct perfdata_file *f, str
 	if (attr_bytes < PERF_ATTR_SIZE_VER0 + SECTION)
 		return error_set(error, ERR_FORMAT, "%s: attr size is %llu, need %d", f->path,
 				 (unsigned long long)attr_bytes, PERF_ATTR_SIZE_VER0 + SECTION);
+	if (attrs.bytes > 0 && attrs.bytes < attr_bytes)
+		return error_set(error, ERR_FORMAT, "%s: attr size is %llu, but all have %llu bytes",
+				 f->path, (unsigned long long)attr_bytes,
+				 (unsigned long long)attrs.bytes);
 	for (uint64_t i = 0; i < attrs.bytes / attr_bytes; i++) {
 		const uint8_t *attr = f->map.data + attrs.off + i * attr_bytes;
 		size_t own = attr_own_bytes(attr);
@@ -160,10 +164,20 @@ static enum err file_read_attrs(struct perfdata *p, struct perfdata_file *f, str
 	return ERR_NONE;
 }
 
+/* Notes that the header tells of a section that the file does not hold. */
+static void file_miss(struct perfdata_file *f, struct section s)
+{
+	uint64_t missing = s.off > UINT64_MAX - s.bytes ? UINT64_MAX : s.off + s.bytes;
+
+	missing -= f->map.bytes;
+	if (missing > f->missing_bytes)
+		f->missing_bytes = missing;
+}
+
 /* The table behind the records: a section for each bit, lowest first. */
 static enum err file_read_features(struct perfdata *p, uint32_t file, const uint8_t *bitmap)
 {
-	const struct perfdata_file *f = &p->files.items[file];
+	struct perfdata_file *f = &p->files.items[file];
 	struct bytes table = bytes_of(f->map.data + f->data_end, f->map.bytes - f->data_end);
 
 	for (unsigned bit = 0; bit < FEATURE_COUNT_MAX; bit++) {
@@ -172,6 +186,7 @@ static enum err file_read_features(struct perfdata *p, uint32_t file, const uint
 		struct section s = section_take(&table);
 		if (table.failed || !section_fits(f, s)) {
 			p->info.damaged_features++;
+			file_miss(f, table.failed ? (struct section){f->map.bytes, SECTION} : s);
 			continue;
 		}
 		enum err err = feature_read(p, file, bit, f->map.data + s.off, (size_t)s.bytes);
@@ -407,6 +422,11 @@ static enum err add_directory(struct perfdata *p, const char *path, struct error
 	uint32_t header_file = (uint32_t)p->files.count;
 
 	snprintf(name, sizeof name, "%s/data", path);
+	if (access(name, F_OK) != 0)
+		return error_set(error, ERR_NOT_FOUND,
+				 "%s: a directory, but neither a bundle (no manifest.json) nor "
+				 "perf's directory format (no data)",
+				 path);
 	enum err err = add_file(p, name, UINT32_MAX, error);
 	if (err != ERR_NONE)
 		return err;

@@ -96,7 +96,7 @@ struct perfdata_file {
 	const char *path;
 	struct file_map map;
 	uint64_t data_start, data_end; /* where its records stand */
-	uint64_t missing_bytes;        /* of the records by the header's word, but beyond the end */
+	uint64_t missing_bytes;        /* of records or features by the header's word, but beyond the end */
 	bool is_pipe;                  /* self-describing stream */
 	bool is_part;                  /* a data.N of a directory: records only */
 	bool is_unfinished;            /* the recording did not end properly: no features */
