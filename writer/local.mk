@@ -11,6 +11,7 @@ libwriter_a_SOURCES = \
   writer/slice_args.c writer/slice_args.h \
   writer/slice_refs.c writer/slice_refs.h \
   writer/stats.c writer/stats.h \
+  writer/symbols_text.c writer/symbols_text.h \
   writer/trace_fxt.c writer/trace_fxt.h \
   writer/trace_instants.c writer/trace_instants.h \
   writer/trace_slices.c writer/trace_slices.h

@@ -135,3 +135,15 @@ void name_thread_line(const struct trace *trace, const struct trace_names *names
 	buffer_printf(text, "thread %d/%d %s", task ? task->pid : -1, task ? task->tid : -1,
 		      name_task(names, thread->task, trace->end_ns, scratch));
 }
+
+const char *name_module_state(uint8_t state)
+{
+	switch ((enum module_state)state) {
+	case MODULE_FOUND: return "found";
+	case MODULE_NOT_FOUND: return "not found";
+	case MODULE_OTHER_BUILD: return "other build";
+	case MODULE_UNREADABLE: return "unreadable";
+	case MODULE_ANONYMOUS: return "anonymous memory";
+	}
+	return "unknown";
+}

@@ -29,6 +29,8 @@ const char *name_task(const struct trace_names *names, task_id task, uint64_t ti
 void name_thread_line(const struct trace *trace, const struct trace_names *names,
 		      const struct thread *thread, struct buffer *text);
 const char *name_module(const struct trace_names *names, module_id module);
+/* "found", "not found" ... for an enum module_state. */
+const char *name_module_state(uint8_t state);
 /* "read" for 0 (x86-64); NULL = no such number. */
 const char *name_syscall(int32_t number);
 

@@ -24,7 +24,7 @@ static struct temporary {
 
 struct output {
 	int fd;
-	char *path;   /* as given, for messages */
+	char *path;   /* for messages */
 	char *target; /* what the temporary will be called; NULL = written in place */
 	struct temporary *temporary; /* NULL = none */
 	struct compress *compress;   /* NULL = as it is */
@@ -93,11 +93,11 @@ static enum err output_create_temporary(struct output *o, struct error *error)
 	return error_set(error, ERR_IO, "%s: cannot create: %s", o->path, strerror(errno));
 }
 
-static enum err output_open_fd(struct output *o, struct error *error)
+static enum err output_open_fd(struct output *o, bool is_stdout, struct error *error)
 {
 	struct stat st;
 
-	if (strcmp(o->path, "-") == 0) {
+	if (is_stdout) {
 		o->fd = STDOUT_FILENO;
 		return ERR_NONE;
 	}
@@ -134,20 +134,21 @@ enum err output_open(const char *path, enum output_kind kind, unsigned threads,
 		     struct output **result, struct error *error)
 {
 	struct output *o = calloc(1, sizeof *o);
+	bool is_stdout = strcmp(path, "-") == 0;
 	enum err err = ERR_NONE;
 
 	if (!o)
 		return error_set(error, ERR_NOMEM, "%s: out of memory", path);
 	o->fd = -1;
-	o->path = strdup(path);
+	o->path = strdup(is_stdout ? "standard output" : path);
 	if (!o->path)
 		err = error_set(error, ERR_NOMEM, "%s: out of memory", path);
 	if (err == ERR_NONE)
-		err = output_open_fd(o, error);
+		err = output_open_fd(o, is_stdout, error);
 	if (err == ERR_NONE && kind == OUTPUT_BINARY && isatty(o->fd))
 		err = error_set(error, ERR_USAGE,
 				"%s: a trace is not for a terminal; redirect it or use -o FILE",
-				strcmp(path, "-") == 0 ? "standard output" : path);
+				o->path);
 	if (err == ERR_NONE && ends_with(path, ".gz")) {
 		struct compress_sink sink = {.write = output_write, .context = o};
 

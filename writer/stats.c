@@ -271,18 +271,6 @@ static json_t *json_joins(const struct totals *totals, bool *ok)
 			 (json_int_t)totals->ambiguous, "by_evidence", by_evidence);
 }
 
-static const char *module_state_name(uint8_t state)
-{
-	switch ((enum module_state)state) {
-	case MODULE_FOUND: return "found";
-	case MODULE_NOT_FOUND: return "not found";
-	case MODULE_OTHER_BUILD: return "other build";
-	case MODULE_UNREADABLE: return "unreadable";
-	case MODULE_ANONYMOUS: return "anonymous memory";
-	}
-	return "unknown";
-}
-
 static json_t *json_unresolved(const struct totals *totals, const struct trace_names *names,
 			       bool *ok)
 {
@@ -301,7 +289,7 @@ static json_t *json_unresolved(const struct totals *totals, const struct trace_n
 			json_pack("{s:o, s:o, s:s, s:s, s:I, s:I, s:f, s:o}", "module",
 				  json_text(unresolved_name(names, u->module)), "path",
 				  json_text(path), "build_id", build_id, "state",
-				  module ? module_state_name(module->state) : "unmapped", "gaps",
+				  module ? name_module_state(module->state) : "unmapped", "gaps",
 				  (json_int_t)u->gaps, "lost_ns", (json_int_t)u->lost_ns, "percent",
 				  percent(u->lost_ns, totals->traced_ns + totals->lost_ns),
 				  "advice", json_text(unresolved_advice(names, u->module)));
