@@ -5,9 +5,11 @@
 #include <ftw.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,6 +43,7 @@ struct report {
 
 struct batch {
 	const struct options *o;
+	void (*prepare)(void);
 	VEC(struct capture) captures;
 };
 
@@ -186,6 +189,8 @@ static void capture_child(const struct batch *b, const struct capture *c, int to
 	struct report report = {0};
 	const char *inputs[1] = {c->path};
 
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	b->prepare();
 	result_path(trace, b, c, ".fxt.gz");
 	result_path(stats, b, c, ".json");
 	o.inputs.items = inputs;
@@ -356,9 +361,10 @@ static void batch_wait_one(struct batch *b, size_t *running)
 	}
 }
 
-enum err batch_run(const struct options *o, int *status, struct error *error)
+enum err batch_run(const struct options *o, void (*prepare)(void), int *status,
+		   struct error *error)
 {
-	struct batch b = {.o = o};
+	struct batch b = {.o = o, .prepare = prepare};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	size_t at_once = o->jobs ? o->jobs : cpus > 0 ? (size_t)cpus : 1, running = 0;
 	enum err err = batch_list(&b, error);

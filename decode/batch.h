@@ -14,7 +14,10 @@
 #include "common/error.h"
 #include "decode/options.h"
 
-/* Exit status of the batch: 0 all decoded, 1 some failed, 3 some lost more than --max-loss. */
-MUST_CHECK enum err batch_run(const struct options *options, int *status, struct error *error);
+/* Exit status of the batch: 0 all decoded, 1 some failed, 3 some lost more than --max-loss.
+ * `prepare` is called in each process that decodes, before it does; when the batch ends early,
+ * those processes are told by SIGTERM. */
+MUST_CHECK enum err batch_run(const struct options *options, void (*prepare)(void), int *status,
+			      struct error *error);
 
 #endif

@@ -19,11 +19,13 @@ struct source {
 	size_t at;
 	uint64_t time_ns; /* of events[at], never going back */
 	int32_t tid, pid;
+	bool wanted;      /* its task is */
 	enum err err;
 };
 
 struct dump {
 	const struct sideband *sideband;
+	const struct dump_edges_options *o;
 	struct graph *graph;
 	struct graph_tables tables;
 	FILE *out;
@@ -169,20 +171,30 @@ static void print_end(const struct dump *d, const struct source *s, const struct
 		   is_async ? hot[e->from].ip : d->tables.cold[e->from].branch_ip, hot[e->to].ip);
 }
 
+static bool is_wanted(const struct dump *d, task_id task)
+{
+	return !d->o->selection || select_task(d->o->selection, d->sideband, task);
+}
+
 static void print_event(const struct dump *d, struct source *s)
 {
 	const struct flow_event *e = &s->events.items[s->at];
 	uint64_t to = d->tables.hot[e->to].ip;
 
-	switch (e->kind) {
-	case FLOW_TASK: {
+	if (e->kind == FLOW_TASK) {
 		const struct task *task = &d->sideband->tasks.items[e->data];
 
 		/* Nobody known is printed as the idle task, as perf does. */
 		s->tid = e->data ? task->tid : 0;
 		s->pid = e->data ? task->pid : 0;
-		break;
+		s->wanted = is_wanted(d, (task_id){e->data});
+		return;
 	}
+	const struct selection *selection = d->o->selection;
+	if (!s->wanted || (selection && (s->time_ns < selection->from_ns ||
+					 s->time_ns >= selection->until_ns)))
+		return;
+	switch (e->kind) {
 	case FLOW_BEGIN:
 	case FLOW_RESUME: print_edge(d, s, "tr strt", "", 0, to); break;
 	case FLOW_END: print_end(d, s, e); break;
@@ -206,7 +218,7 @@ static void print_event(const struct dump *d, struct source *s)
 }
 
 static enum err source_open(const struct dump *d, struct source *s, const struct aux_buffer *buffer,
-			    enum dump_edges_engine engine, struct error *error)
+			    struct error *error)
 {
 	const struct task *task = &d->sideband->tasks.items[buffer->task.v];
 	enum err err;
@@ -214,11 +226,15 @@ static enum err source_open(const struct dump *d, struct source *s, const struct
 	s->buffer = buffer;
 	s->tid = task->tid;
 	s->pid = task->pid;
-	if (engine == DUMP_EDGES_FAST)
+	s->wanted = is_wanted(d, buffer->task);
+	if (d->o->engine == DUMP_EDGES_FAST)
 		err = flow_new(d->graph, d->sideband, FLOW_ALL_BRANCHES, &s->fast, error);
 	else
 		err = flow_libipt_new(d->graph, d->sideband, FLOW_ALL_BRANCHES, &s->libipt, error);
-	if (err == ERR_NONE)
+	bool cpu_wanted = d->o->cpu_count == 0;
+	for (size_t i = 0; i < d->o->cpu_count; i++)
+		cpu_wanted |= d->o->cpus[i] == buffer->cpu;
+	if (err == ERR_NONE && cpu_wanted)
 		err = pieces_find(d->sideband, buffer, &s->pieces);
 	return err;
 }
@@ -272,10 +288,11 @@ static void add_stats(struct flow_stats *sum, const struct flow_stats *s)
 }
 
 enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer,
-		    enum dump_edges_engine engine, FILE *out, struct flow_stats *stats,
+		    const struct dump_edges_options *options, FILE *out, struct flow_stats *stats,
 		    struct error *error)
 {
 	struct dump d = {.sideband = sideband,
+			 .o = options,
 			 .out = out,
 			 .timed = sideband->clock.valid && sideband->last_ns};
 	size_t count = sideband->buffers.count;
@@ -287,7 +304,7 @@ enum err dump_edges(const struct sideband *sideband, struct symbolizer *symboliz
 		goto done;
 	d.tables = graph_tables(d.graph);
 	for (size_t i = 0; i < count && err == ERR_NONE; i++)
-		err = source_open(&d, &sources[i], &sideband->buffers.items[i], engine, error);
+		err = source_open(&d, &sources[i], &sideband->buffers.items[i], error);
 	if (err == ERR_NONE)
 		merge(&d, sources, count);
 	for (size_t i = 0; i < count && err == ERR_NONE; i++)

@@ -15,13 +15,21 @@
 #include <stdio.h>
 
 #include "decode/flow.h"
+#include "decode/select.h"
 #include "symbolize/symbolize.h"
 
 enum dump_edges_engine { DUMP_EDGES_FAST, DUMP_EDGES_LIBIPT };
 
+struct dump_edges_options {
+	enum dump_edges_engine engine;
+	const struct selection *selection; /* by task and time; NULL = all */
+	const int32_t *cpus;               /* only these; count 0 = all */
+	size_t cpu_count;
+};
+
 /* ERR_IO when `out` fails, ERR_NOMEM. stats may be NULL. */
 MUST_CHECK enum err dump_edges(const struct sideband *sideband, struct symbolizer *symbolizer,
-			       enum dump_edges_engine engine, FILE *out, struct flow_stats *stats,
-			       struct error *error);
+			       const struct dump_edges_options *options, FILE *out,
+			       struct flow_stats *stats, struct error *error);
 
 #endif

@@ -167,6 +167,8 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 		piece.bytes = gathered;
 	}
 	read_header(f, &piece, &ip, &time_ns);
+	if (f->out->first_ns == TIME_NONE)
+		f->out->first_ns = time_ns;
 	if (f->out->items.count) {
 		struct flow_piece *before = vec_last(&f->out->items);
 
@@ -300,6 +302,7 @@ enum err pieces_find(const struct sideband *sideband, const struct aux_buffer *b
 	bool good = true;
 	size_t cut = 0;
 
+	result->first_ns = TIME_NONE;
 	for (size_t i = 0; good && i < buffer->extents.count; i++)
 		good = add_extent(&f, &buffer->extents.items[i], &cut);
 	good = good && finish_run(&f) && pieces_settle_times(result);

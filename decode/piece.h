@@ -21,6 +21,7 @@ struct pieces {
 	VEC(struct flow_piece) items; /* in stream order */
 	struct arena gathered;
 	uint64_t skipped_bytes; /* in no piece */
+	uint64_t first_ns;      /* the first time that a PSB+ tells; TIME_NONE = none does */
 };
 
 /* The pieces of a buffer. ERR_NOMEM only. The buffer must outlive them. */

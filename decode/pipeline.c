@@ -1,7 +1,6 @@
 /* See pipeline.h. pipeline_run() is the table of contents; everything above it is one stage. */
 #include "decode/pipeline.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,31 +8,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/bundle.h"
 #include "common/log.h"
 #include "decode/anchor.h"
 #include "decode/dump_edges.h"
 #include "decode/dump_packets.h"
 #include "decode/dump_records.h"
 #include "decode/dump_sideband.h"
-#include "decode/hits.h"
+#include "decode/input.h"
 #include "decode/join.h"
-#include "decode/perfdata.h"
+#include "decode/piece.h"
 #include "decode/schedule.h"
 #include "decode/segment.h"
 #include "decode/select.h"
 #include "writer/calls_text.h"
 #include "writer/segments_text.h"
 #include "writer/stats.h"
+#include "writer/symbols_text.h"
 #include "writer/trace_fxt.h"
 
 struct pipeline {
 	const struct options *o;
 	struct error *error;
-	struct bundle bundle;
-	struct perfdata file;
-	struct symbolizer *symbolizer;
-	struct sideband sideband;
+	struct input in;
 	struct graph *graph;
 	struct weaver *weaver;
 	struct trace trace;
@@ -41,9 +37,9 @@ struct pipeline {
 	struct run_stats stats;
 	struct output *out;
 	double stage_wall, stage_cpu;
-	bool file_open, bundle_open, show_progress;
-	double progress_shown;
-	char kcore[PATH_MAX], kallsyms[PATH_MAX]; /* of a perf.data directory; "" = none */
+	bool show_progress;
+	double progress_shown, memory_checked;
+	uint64_t too_large_bytes; /* what was used when --max-memory was passed; 0 = was not */
 };
 
 static double clock_seconds(clockid_t id)
@@ -78,98 +74,66 @@ static unsigned pipeline_jobs(const struct options *o)
 	return o->jobs ? o->jobs : cpus > 0 ? (unsigned)cpus : 1;
 }
 
-/* ---- opening ---- */
+/* ---- memory ----
+ * What grows with the trace are the calls that are kept: 32 bytes each, measured as 10 bytes
+ * per byte of PT for code that calls all the time and 1/3 for tight loops. Before decoding
+ * only the least can be told, so that nothing is refused that would fit; growth is watched. */
 
-/* perf record --kcore puts the kernel's code and names beside the data. */
-static void pipeline_find_kcore(struct pipeline *p, const char *path,
-				struct symbolizer_options *where)
+enum { MEMORY_LEAST = 8 << 20, PT_BYTES_PER_BYTE_KEPT = 4 };
+
+/* Private memory of the process: mapped inputs do not count. */
+static uint64_t memory_used(void)
 {
-	struct {
-		const char *name, **option;
-		char *found;
-	} files[] = {{"kcore", &where->kcore, p->kcore},
-		     {"kallsyms", &where->kallsyms, p->kallsyms}};
+	unsigned long long size, resident, shared;
+	FILE *f = fopen("/proc/self/statm", "re");
+	int got = f ? fscanf(f, "%llu %llu %llu", &size, &resident, &shared) : 0;
 
-	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-		int n = snprintf(files[i].found, PATH_MAX, "%s/kcore_dir/%s", path, files[i].name);
-
-		if (!*files[i].option && n < PATH_MAX && access(files[i].found, R_OK) == 0)
-			*files[i].option = files[i].found;
-	}
+	if (f)
+		fclose(f);
+	return got == 3 ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static enum err pipeline_open(struct pipeline *p)
+static bool pipeline_is_too_large(struct pipeline *p)
 {
-	const struct options *o = p->o;
-	const char *bundled[1];
-	const char *const *paths = o->inputs.items;
-	size_t count = o->inputs.count;
-	struct symbolizer_options where = {.symfs = o->symfs,
-					   .debug_dirs = o->debug_dirs.items,
-					   .perf_maps = o->perf_maps.items,
-					   .jitdumps = o->jitdumps.items,
-					   .kcore = o->kcore,
-					   .kallsyms = o->kallsyms,
-					   .debuginfod = o->debuginfod,
-					   .no_demangle = o->no_demangle,
-					   .no_inline = o->no_inline};
+	double now = clock_seconds(CLOCK_MONOTONIC);
 
-	if (count == 1 && bundle_is(paths[0])) {
-		enum err err = bundle_open(paths[0], &p->bundle, p->error);
+	if (p->o->max_memory_bytes && !p->too_large_bytes && now - p->memory_checked >= 0.01) {
+		uint64_t used = memory_used();
 
-		if (err != ERR_NONE)
-			return err;
-		p->bundle_open = true;
-		bundled[0] = p->bundle.perf_data;
-		paths = bundled;
-		where.bundle = &p->bundle;
+		p->memory_checked = now;
+		if (used > p->o->max_memory_bytes)
+			p->too_large_bytes = used;
 	}
-	if (count > 0)
-		pipeline_find_kcore(p, paths[0], &where);
-	enum err err = perfdata_open(&p->file, paths, count, p->error);
-	if (err != ERR_NONE)
-		return err;
-	p->file_open = true;
-	for (size_t i = 0; i < p->file.files.count; i++)
-		p->stats.input_bytes += p->file.files.items[i].map.bytes;
-	return symbolizer_new(&where, &p->symbolizer, p->error);
+	return p->too_large_bytes != 0;
 }
 
-static void pipeline_warn_damage(const struct pipeline *p)
+static enum err pipeline_refuse(const struct pipeline *p, const char *what, uint64_t bytes)
 {
-	for (size_t i = 0; i < p->file.damage.count; i++) {
-		const struct perfdata_damage *d = &p->file.damage.items[i];
-
-		log_warn("%s: %s at offset %#llx: %llu bytes lost",
-			 p->file.files.items[d->file].path, perfdata_damage_name(d->kind),
-			 (unsigned long long)d->file_off, (unsigned long long)d->lost_bytes);
-	}
-	if (p->file.unknown_records)
-		log_warn("%llu records of unknown type skipped (%llu bytes)",
-			 (unsigned long long)p->file.unknown_records,
-			 (unsigned long long)p->file.unknown_bytes);
+	return error_set(p->error, ERR_LIMIT,
+			 "%s: %s %.1f MB of memory, --max-memory allows %.1f MB; decode less with "
+			 "--time or --cpu",
+			 p->o->inputs.items[0], what, (double)bytes / 1e6,
+			 (double)p->o->max_memory_bytes / 1e6);
 }
 
-static enum err pipeline_sideband(struct pipeline *p)
+/* Before decoding: does it stand a chance? */
+static enum err pipeline_check_memory(const struct pipeline *p)
 {
-	enum err err = sideband_read(&p->file, p->symbolizer, &p->sideband, p->error);
+	uint64_t pt_bytes = 0, used = memory_used();
 
-	if (err == ERR_NONE && p->bundle_open)
-		err = hits_add(&p->sideband, &p->bundle);
-	if (err != ERR_NONE)
-		return err;
-	symbolizer_set_clock(p->symbolizer, p->sideband.clock.time_shift,
-			     p->sideband.clock.time_mult, p->sideband.clock.time_zero);
-	pipeline_warn_damage(p);
-	if (p->sideband.buffers.count == 0)
-		return error_set(p->error, ERR_NOT_FOUND,
-				 "%s: no Intel PT data in it (was it recorded with -e intel_pt//?)",
-				 p->o->inputs.items[0]);
-	if (p->sideband.config.no_branches)
-		return error_set(p->error, ERR_UNSUPPORTED,
-				 "%s: recorded with branch=0: the trace holds no control flow",
-				 p->o->inputs.items[0]);
-	return ERR_NONE;
+	if (!p->o->max_memory_bytes)
+		return ERR_NONE;
+	for (size_t i = 0; i < p->in.sideband.buffers.count; i++) {
+		const struct aux_buffer *buffer = &p->in.sideband.buffers.items[i];
+
+		for (size_t k = 0; k < buffer->extents.count; k++)
+			pt_bytes += buffer->extents.items[k].bytes;
+	}
+	bool is_part =
+		p->selection.from_ns > 0 || p->selection.until_ns != TIME_NONE || p->o->cpus.count;
+	uint64_t need = used + MEMORY_LEAST + (is_part ? 0 : pt_bytes / PT_BYTES_PER_BYTE_KEPT);
+	return need > p->o->max_memory_bytes ? pipeline_refuse(p, "needs at least", need)
+					     : ERR_NONE;
 }
 
 /* ---- decoding ---- */
@@ -177,14 +141,16 @@ static enum err pipeline_sideband(struct pipeline *p)
 static void pipeline_progress(void *context, uint64_t done, uint64_t all)
 {
 	struct pipeline *p = context;
-	double now = clock_seconds(CLOCK_MONOTONIC);
+	double now = clock_seconds(CLOCK_MONOTONIC), passed = now - p->stage_wall;
+	double share = all ? (double)done / (double)all : 1;
+	char text[64];
 
-	if (now - p->progress_shown < 0.25)
+	if (!p->show_progress || now - p->progress_shown < 0.25)
 		return;
 	p->progress_shown = now;
-	double share = all ? (double)done / (double)all : 1;
-	fprintf(stderr, "\r\033[Kdecoding %3.0f %%, %.0f s left", share * 100,
-		share > 0 ? (now - p->stage_wall) * (1 - share) / share : 0);
+	snprintf(text, sizeof text, "decoding %3.0f %%, %.0f s left", share * 100,
+		 share > 0 ? passed * (1 - share) / share : 0);
+	log_status(text);
 }
 
 static enum err pipeline_schedule(struct pipeline *p, unsigned flow_flags,
@@ -197,13 +163,12 @@ static enum err pipeline_schedule(struct pipeline *p, unsigned flow_flags,
 				       .cpu_count = p->o->cpus.count,
 				       .from_ns = p->selection.from_ns,
 				       .until_ns = p->selection.until_ns,
-				       .progress = p->show_progress ? pipeline_progress : NULL,
+				       .progress = pipeline_progress,
 				       .progress_context = p};
-	enum err err = schedule_run(p->graph, &p->sideband, &how, consume, context, &p->stats.flow,
-				    p->error);
+	enum err err = schedule_run(p->graph, &p->in.sideband, &how, consume, context,
+				    &p->stats.flow, p->error);
 
-	if (p->show_progress)
-		fputs("\r\033[K", stderr);
+	log_status(NULL);
 	return err;
 }
 
@@ -211,7 +176,11 @@ static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
 			       const struct flow_event *events, size_t count,
 			       const uint64_t *payloads)
 {
-	return weaver_events(context, buffer, events, count, payloads);
+	struct pipeline *p = context;
+
+	if (pipeline_is_too_large(p))
+		return ERR_LIMIT;
+	return weaver_events(p->weaver, buffer, events, count, payloads);
 }
 
 /* Where the trace leaves the code again and again, it was recorded with other code. */
@@ -219,7 +188,7 @@ static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
 
 static void pipeline_suspect(struct pipeline *p)
 {
-	size_t modules = symbolizer_module_count(p->symbolizer);
+	size_t modules = symbolizer_module_count(p->in.symbolizer);
 	uint32_t *mismatches = calloc(modules + 1, sizeof *mismatches);
 
 	for (size_t i = 0; mismatches && i < p->trace.threads.count; i++) {
@@ -233,39 +202,65 @@ static void pipeline_suspect(struct pipeline *p)
 	}
 	for (uint32_t id = 1; mismatches && id <= modules; id++) {
 		if (mismatches[id] >= SUSPECT_MISMATCHES &&
-		    symbolizer_module_suspect(p->symbolizer, (module_id){id}))
-			log_warn("%s", symbolizer_module_advice(p->symbolizer, (module_id){id}));
+		    symbolizer_module_suspect(p->in.symbolizer, (module_id){id}))
+			log_warn("%s", symbolizer_module_advice(p->in.symbolizer, (module_id){id}));
 	}
 	free(mismatches);
 }
 
 static enum err pipeline_decode(struct pipeline *p)
 {
-	enum err err = graph_new(&p->sideband, p->symbolizer, p->o->no_inline ? GRAPH_NO_INLINE : 0,
-				 &p->graph, p->error);
+	enum err err = graph_new(&p->in.sideband, p->in.symbolizer,
+				 p->o->no_inline ? GRAPH_NO_INLINE : 0, &p->graph, p->error);
 
 	if (err == ERR_NONE)
-		err = weaver_new(&p->sideband, p->symbolizer, p->graph, &p->trace, &p->weaver);
+		err = weaver_new(&p->in.sideband, p->in.symbolizer, p->graph, &p->trace,
+				 &p->weaver);
 	if (err == ERR_NONE)
-		err = pipeline_schedule(p, 0, pipeline_weave, p->weaver);
+		err = pipeline_schedule(p, 0, pipeline_weave, p);
 	if (err == ERR_NONE)
 		err = weaver_finish(p->weaver);
 	pipeline_stage(p, "decode");
+	if (p->too_large_bytes)
+		return pipeline_refuse(p, "uses already", p->too_large_bytes);
 	if (err == ERR_NONE)
-		err = join_trace(&p->trace, p->graph, &p->sideband);
+		err = join_trace(&p->trace, p->graph, &p->in.sideband);
 	if (err == ERR_NONE)
-		err = anchor_trace(&p->trace, p->graph, &p->sideband);
+		err = anchor_trace(&p->trace, p->graph, &p->in.sideband);
 	if (err == ERR_NONE)
 		pipeline_suspect(p);
 	pipeline_stage(p, "join");
 	return err;
 }
 
-static void pipeline_selection(struct pipeline *p)
+/* Where +0 is: the first time of the PT data. Records may reach back much further. */
+static enum err pipeline_first_ns(const struct pipeline *p, uint64_t *first_ns)
+{
+	*first_ns = TIME_NONE;
+	for (size_t i = 0; i < p->in.sideband.buffers.count; i++) {
+		struct pieces pieces = {0};
+		enum err err =
+			pieces_find(&p->in.sideband, &p->in.sideband.buffers.items[i], &pieces);
+
+		if (pieces.first_ns < *first_ns)
+			*first_ns = pieces.first_ns;
+		pieces_done(&pieces);
+		if (err != ERR_NONE)
+			return err;
+	}
+	if (*first_ns == TIME_NONE)
+		*first_ns = p->in.sideband.first_ns;
+	return ERR_NONE;
+}
+
+static enum err pipeline_selection(struct pipeline *p)
 {
 	const struct options *o = p->o;
-	uint64_t first = p->sideband.first_ns;
+	uint64_t first = 0;
+	enum err err = ERR_NONE;
 
+	if (o->from.relative || o->until.relative)
+		err = pipeline_first_ns(p, &first);
 	p->selection = (struct selection){.pids = o->pids.items,
 					  .pid_count = o->pids.count,
 					  .tids = o->tids.items,
@@ -281,6 +276,7 @@ static void pipeline_selection(struct pipeline *p)
 		p->selection.from_ns = o->from.ns + (o->from.relative ? first : 0);
 	if (o->until.given)
 		p->selection.until_ns = o->until.ns + (o->until.relative ? first : 0);
+	return err;
 }
 
 /* ---- output ---- */
@@ -297,27 +293,39 @@ static enum err pipeline_open_output(struct pipeline *p)
 			   pipeline_jobs(p->o), &p->out, p->error);
 }
 
-/* Dumps that need no decoding, or write while they decode, through stdio. */
-static enum err pipeline_stream_dump(struct pipeline *p)
+static enum err pipeline_dump_to(struct pipeline *p, FILE *out)
 {
 	const struct options *o = p->o;
+	struct dump_edges_options edges = {.engine = o->engine == ENGINE_LIBIPT ? DUMP_EDGES_LIBIPT
+										: DUMP_EDGES_FAST,
+					   .selection = &p->selection,
+					   .cpus = o->cpus.items,
+					   .cpu_count = o->cpus.count};
+
+	switch (o->dump) {
+	case DUMP_RECORDS: return dump_records(&p->in.file, out, p->error);
+	case DUMP_SIDEBAND: return dump_sideband(&p->in.sideband, p->in.symbolizer, out, p->error);
+	case DUMP_PACKETS: return dump_packets(&p->in.sideband, out, p->error);
+	default:
+		return dump_edges(&p->in.sideband, p->in.symbolizer, &edges, out, &p->stats.flow,
+				  p->error);
+	}
+}
+
+/* Dumps that need no call stacks. */
+static enum err pipeline_stream_dump(struct pipeline *p)
+{
 	FILE *out;
 	enum err err = output_stream(p->out, &out, p->error);
 
 	if (err != ERR_NONE)
 		return err;
-	switch (o->dump) {
-	case DUMP_RECORDS: err = dump_records(&p->file, out, p->error); break;
-	case DUMP_SIDEBAND: err = dump_sideband(&p->sideband, p->symbolizer, out, p->error); break;
-	case DUMP_PACKETS: err = dump_packets(&p->sideband, out, p->error); break;
-	default:
-		err = dump_edges(&p->sideband, p->symbolizer,
-				 o->engine == ENGINE_LIBIPT ? DUMP_EDGES_LIBIPT : DUMP_EDGES_FAST,
-				 out, &p->stats.flow, p->error);
-	}
+	err = pipeline_dump_to(p, out);
 	/* What fclose() meets, output_commit() tells. */
 	(void)fclose(out);
-	return err == ERR_NONE ? output_commit(p->out, p->error) : err;
+	if (err != ERR_NONE && err != ERR_IO)
+		return err;
+	return output_commit(p->out, p->error);
 }
 
 static enum err pipeline_write_text(struct pipeline *p, const struct trace_names *names)
@@ -325,24 +333,9 @@ static enum err pipeline_write_text(struct pipeline *p, const struct trace_names
 	switch (p->o->dump) {
 	case DUMP_CALLS: return calls_text_write(&p->trace, names, p->out, p->error);
 	case DUMP_SEGMENTS: return segments_text_write(&p->trace, names, p->out, p->error);
+	case DUMP_SYMBOLS: return symbols_text_write(&p->trace, names, p->out, p->error);
 	default: return joins_text_write(&p->trace, names, p->out, p->error);
 	}
-}
-
-/* Wall time at the trace's start, if the capture tells how it relates to perf's clock. */
-static void pipeline_wall_clock(const struct pipeline *p, struct fxt_options *fxt)
-{
-	const struct bundle_clock *clock = &p->bundle.clock;
-	const struct perfdata_info *info = &p->file.info;
-	uint64_t start_ns = p->trace.start_ns;
-
-	fxt->has_wall_clock = true;
-	if (p->bundle_open && clock->known)
-		fxt->wall_ns = clock->realtime_ns + (start_ns - clock->perf_ns);
-	else if (info->wall_clock_ns)
-		fxt->wall_ns = info->wall_clock_ns + (start_ns - info->clockid_ns);
-	else
-		fxt->has_wall_clock = false;
 }
 
 static enum err pipeline_write(struct pipeline *p)
@@ -351,14 +344,14 @@ static enum err pipeline_write(struct pipeline *p)
 	static const enum fxt_args args[] = {[ARGS_BASIC] = FXT_ARGS_BASIC,
 					     [ARGS_NONE] = FXT_ARGS_NONE,
 					     [ARGS_FULL] = FXT_ARGS_FULL};
-	struct trace_names names = {&p->sideband, p->symbolizer, graph_tables(p->graph)};
+	struct trace_names names = {&p->in.sideband, p->in.symbolizer, graph_tables(p->graph)};
 	struct fxt_options fxt = {.args = args[o->args],
 				  .min_duration_ns = o->min_duration_ns,
 				  .traced_threads_only =
 					  o->pids.count || o->tids.count || o->comms.count};
 	enum err err = select_trace(&p->trace, &names, &p->selection, p->error);
 
-	pipeline_wall_clock(p, &fxt);
+	fxt.has_wall_clock = input_wall_clock(&p->in, p->trace.start_ns, &fxt.wall_ns);
 	if (err == ERR_NONE && o->dump)
 		err = pipeline_write_text(p, &names);
 	else if (err == ERR_NONE)
@@ -375,7 +368,7 @@ static enum err pipeline_write(struct pipeline *p)
 
 static enum err pipeline_report(struct pipeline *p, struct pipeline_result *result)
 {
-	struct trace_names names = {&p->sideband, p->symbolizer, graph_tables(p->graph)};
+	struct trace_names names = {&p->in.sideband, p->in.symbolizer, graph_tables(p->graph)};
 	struct output *out = NULL;
 	struct buffer text = {0};
 	enum err err = ERR_NONE;
@@ -403,49 +396,52 @@ static void pipeline_done(struct pipeline *p)
 	weaver_free(p->weaver);
 	trace_done(&p->trace);
 	graph_free(p->graph);
-	sideband_done(&p->sideband);
-	symbolizer_free(p->symbolizer);
-	if (p->file_open)
-		perfdata_done(&p->file);
-	if (p->bundle_open)
-		bundle_done(&p->bundle);
+	input_done(&p->in);
 	vec_done(&p->stats.stages);
+}
+
+/* ---- the order ---- */
+
+static enum err pipeline_stages(struct pipeline *p, struct pipeline_result *result)
+{
+	const struct options *o = p->o;
+	enum err err = input_open(&p->in, o, p->error);
+
+	p->stats.input_bytes = p->in.bytes;
+	pipeline_stage(p, "open");
+	if (err == ERR_NONE)
+		err = pipeline_open_output(p);
+	if (err == ERR_NONE && o->dump == DUMP_RECORDS)
+		return pipeline_stream_dump(p);
+	if (err == ERR_NONE)
+		err = input_read(&p->in, o, p->error);
+	if (err == ERR_NONE)
+		err = pipeline_selection(p);
+	pipeline_stage(p, "sideband");
+	if (err == ERR_NONE &&
+	    (o->dump == DUMP_SIDEBAND || o->dump == DUMP_PACKETS || o->dump == DUMP_EDGES))
+		return pipeline_stream_dump(p);
+	if (err == ERR_NONE)
+		err = pipeline_check_memory(p);
+	if (err == ERR_NONE)
+		err = pipeline_decode(p);
+	if (err == ERR_NONE)
+		err = pipeline_write(p);
+	if (err == ERR_NONE)
+		err = pipeline_report(p, result);
+	return err;
 }
 
 enum err pipeline_run(const struct options *o, struct pipeline_result *result, struct error *error)
 {
 	struct pipeline p = {.o = o, .error = error};
-	bool streams = o->dump == DUMP_RECORDS || o->dump == DUMP_SIDEBAND ||
-		       o->dump == DUMP_PACKETS || o->dump == DUMP_EDGES;
 
 	*result = (struct pipeline_result){0};
 	p.stats.inputs = o->inputs.items;
 	p.stats.input_count = o->inputs.count;
 	p.show_progress = o->progress || (o->verbosity >= 0 && isatty(STDERR_FILENO));
 	pipeline_stage(&p, NULL);
-
-	enum err err = pipeline_open(&p);
-	if (err == ERR_NONE)
-		err = pipeline_open_output(&p);
-	if (err == ERR_NONE && o->dump == DUMP_RECORDS) {
-		err = pipeline_stream_dump(&p);
-		goto done;
-	}
-	if (err == ERR_NONE)
-		err = pipeline_sideband(&p);
-	pipeline_stage(&p, "sideband");
-	pipeline_selection(&p);
-	if (err == ERR_NONE && streams) {
-		err = pipeline_stream_dump(&p);
-		goto done;
-	}
-	if (err == ERR_NONE)
-		err = pipeline_decode(&p);
-	if (err == ERR_NONE)
-		err = pipeline_write(&p);
-	if (err == ERR_NONE)
-		err = pipeline_report(&p, result);
-done:
+	enum err err = pipeline_stages(&p, result);
 	if (err == ERR_NOMEM)
 		error_set(error, ERR_NOMEM, "out of memory");
 	pipeline_done(&p);

@@ -33,6 +33,7 @@ static char *edges_of(const char *dir, const char *file, const char *symfs,
 	struct perfdata perfdata;
 	struct sideband sideband = {0};
 	struct error error = {0};
+	struct dump_edges_options how = {.engine = engine};
 	size_t length;
 
 	snprintf(path, sizeof path, "%s/%s", dir, file);
@@ -42,7 +43,7 @@ static char *edges_of(const char *dir, const char *file, const char *symfs,
 	cr_assert_eq(sideband_read(&perfdata, symbolizer, &sideband, &error), ERR_NONE, "%s",
 		     error.message);
 	FILE *out = open_memstream(&text, &length);
-	cr_assert_eq(dump_edges(&sideband, symbolizer, engine, out, NULL, &error), ERR_NONE, "%s",
+	cr_assert_eq(dump_edges(&sideband, symbolizer, &how, out, NULL, &error), ERR_NONE, "%s",
 		     error.message);
 	fclose(out);
 	sideband_done(&sideband);
