@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "decode/away.h"
+#include "decode/doubt.h"
 #include "decode/flow.h"
 #include "decode/transfer.h"
 
@@ -452,12 +453,14 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		cause = LOSS_MISSING_CODE;
 	if (s->state == STRAND_OFF && s->off_node && s->stack.count)
 		strand_draw_off(s);
+	bool taken_back = s->state == STRAND_ON && loss_is_damage(cause) && strand_take_back_doubtful(s);
 	if (s->state == STRAND_ON || from)
-		s->off_node = from;
+		s->off_node = taken_back ? 0 : from;
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
-	bool missing = cause == LOSS_MISSING_CODE || (cause == LOSS_BAD_IP && !s->guessed);
+	bool missing = cause == LOSS_MISSING_CODE ||
+		       (cause == LOSS_BAD_IP && !s->guessed && !taken_back);
 	if (missing && s->stack.count && from)
 		strand_enter_missing(s, from);
 }

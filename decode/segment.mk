@@ -2,6 +2,7 @@
 libdecode_a_SOURCES += \
   decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
+  decode/doubt.c decode/doubt.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \

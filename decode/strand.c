@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "decode/away.h"
+#include "decode/doubt.h"
 #include "decode/parked.h"
 
 enum { INLINE_DEPTH_MAX = 64 /* deeper inline chains are cut at their outer end */ };
@@ -149,6 +150,7 @@ void strand_done(struct strand *s)
 	free(s->guess.frames);
 	vec_done(&s->jump_buffers);
 	vec_done(&s->transaction);
+	strand_doubt_done(s);
 }
 
 /* ---- rows and frames ---- */

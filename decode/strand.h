@@ -90,6 +90,16 @@ struct weave {
 	bool out_of_memory; /* sticky: an append failed, the result is not usable */
 };
 
+/* The stack as it was before something unusual: see doubt.h. */
+struct doubt {
+	bool set, switched;
+	size_t segment; /* count of segments then */
+	size_t calls, roots, top;
+	uint64_t edges, now_ns;
+	VEC(struct frame) stack;
+	VEC(uint32_t) bases;
+};
+
 enum strand_state {
 	STRAND_NEW,  /* nothing seen yet */
 	STRAND_ON,   /* in step with the trace */
@@ -108,6 +118,7 @@ struct strand {
 	VEC(struct parked) parked;
 	uint64_t parked_order;
 	struct guess guess;
+	struct doubt doubt;
 	VEC(struct jump_buffer) jump_buffers;
 	VEC(struct frame) transaction; /* copy of the stack at TX begin */
 	bool in_transaction;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/doubt.h"
 #include "decode/parked.h"
 #include "decode/resume.h"
 
@@ -232,6 +233,8 @@ static void strand_return_unmatched(struct strand *s, node_id from, node_id to)
 		strand_return(s, from, to);
 		return;
 	}
+	if (s->top > 0 || s->stack.items[s->top].ret)
+		strand_doubt(s);
 	const struct frame *f = &s->stack.items[s->top];
 	size_t at = strand_waiting_for(s, to);
 	if (at != SIZE_MAX && at > 0)
@@ -335,6 +338,7 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 			return;
 		}
 		if (!(n->flags & NODE_INTO_FUNCTION)) {
+			strand_doubt(s);
 			if (indirect && strand_guess_again(s, to)) {
 				strand_return(s, from, to);
 				return;
