@@ -419,6 +419,28 @@ static uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent)
 	return end_ns;
 }
 
+/* The earliest segment with an outermost row that is still open, beside those of segment s:
+ * a frame that is found beneath them all has been there since then. */
+static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
+{
+	for (uint32_t home = s;; s = home) {
+		const struct segment *seg = &j->thread->segments.items[s];
+
+		for (uint32_t i = seg->first_base; i < seg->end_base; i++) {
+			uint32_t row = j->thread->bases.items[i];
+			const struct call *c = &j->thread->calls.items[row];
+
+			if (c->parent != CALL_NONE || c->flags & CALL_HIDDEN)
+				continue;
+			uint32_t of_row = joiner_home(j, row);
+			if (of_row < home)
+				home = of_row;
+		}
+		if (home == s)
+			return home;
+	}
+}
+
 /* Carries out the join of segment s as `a` says on the chain in j->chain. */
 static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
@@ -443,7 +465,11 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		join->kept++;
 	}
 	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
-		joiner_base(j, home, j->levels.items[a->depth].row);
+		uint32_t last = home;
+
+		home = joiner_oldest_home(j, home);
+		for (uint32_t i = home; i <= last; i++)
+			joiner_base(j, i, j->levels.items[a->depth].row);
 		for (long i = a->depth; ok && i < outermost; i++)
 			ok = joiner_hoist(j, j->levels.items[i].row, home);
 		kept = j->levels.items[a->depth].row;
@@ -571,6 +597,22 @@ static bool joiner_final_roots(struct joiner *j)
 	return true;
 }
 
+/* A frame that goes on was called in inlined frames that go on, too. */
+static void joiner_extend_inlined(struct thread *t)
+{
+	struct call *calls = t->calls.items;
+
+	for (size_t i = t->calls.count; i-- > 0;) { /* children come after their parents */
+		uint32_t parent = calls[i].parent;
+
+		if (calls[i].flags & CALL_HIDDEN || parent == CALL_NONE ||
+		    calls[parent].kind != CALL_INLINED || calls[parent].end_ns >= calls[i].end_ns)
+			continue;
+		calls[parent].end_ns = calls[i].end_ns;
+		calls[parent].flags |= CALL_STITCHED;
+	}
+}
+
 static enum err join_thread(struct joiner *j, struct thread *t)
 {
 	bool ok = true, joined;
@@ -590,6 +632,8 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 		if (joiner_is_open(j, s))
 			ok = joiner_look_back(j, s);
 	ok = ok && joiner_final_roots(j);
+	if (ok && t->joins.count)
+		joiner_extend_inlined(t);
 	for (size_t s = 0; j->beneath && s < t->segments.count; s++)
 		vec_done(&j->beneath[s].rows);
 	free(j->beneath);

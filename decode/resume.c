@@ -467,14 +467,14 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 
 void strand_on_resume(struct strand *s, node_id to, unsigned how)
 {
-	bool missing = s->off_cause == LOSS_MISSING_CODE ||
-		       (s->off_cause == LOSS_BAD_IP && !s->guessed);
+	bool missing =
+		s->off_cause == LOSS_MISSING_CODE || (s->off_cause == LOSS_BAD_IP && !s->guessed);
 
-	if (s->state == STRAND_NEW) {
-		strand_start(s, to);
+	if (s->state != STRAND_LOST) { /* whose gap was another thread's */
+		strand_on_begin(s, to, false);
 		return;
 	}
-	if (s->state == STRAND_LOST && missing && s->stack.count) {
+	if (missing && s->stack.count) {
 		strand_reenter(s, to); /* only the frames of the missing code are unknown */
 	} else {
 		bool damage = loss_is_damage(s->off_cause);

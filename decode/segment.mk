@@ -16,6 +16,17 @@ libdecode_a_SOURCES += \
   decode/transfer.c decode/transfer.h
 
 check_PROGRAMS += decode/tests/segment_cases
-decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c
+decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h \
+  decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_cases_LDADD = libdecode.a $(COMMON_LIBS)
 EXTRA_DIST += $(srcdir)/decode/tests/cases
+
+if HAVE_CRITERION
+check_PROGRAMS += decode/tests/segment_random_test
+decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h \
+  decode/tests/trace_promises.c decode/tests/trace_promises.h
+decode_tests_segment_random_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_segment_random_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+endif

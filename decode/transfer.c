@@ -223,9 +223,10 @@ static void strand_return_to_nobody(struct strand *s, node_id to)
 	}
 }
 
-static void strand_return_unmatched(struct strand *s, node_id from, node_id to)
+/* Lands at `to`, for which the top frame does not wait. */
+static void strand_land(struct strand *s, node_id from, node_id to)
 {
-	if (strand_return_in_thunk(s, from, to) || strand_return_to_restorer(s, to))
+	if (strand_return_to_restorer(s, to))
 		return;
 	if (strand_is_trampoline(s, to))
 		return; /* half returned: until the trampoline goes on to where it waits */
@@ -254,7 +255,8 @@ void strand_return(struct strand *s, node_id from, node_id to)
 	const struct frame *f = &s->stack.items[s->top];
 
 	if (f->ret == 0 || !strand_same_ip(s, f->ret, to)) {
-		strand_return_unmatched(s, from, to);
+		if (!strand_return_in_thunk(s, from, to))
+			strand_land(s, from, to);
 		return;
 	}
 	if (s->top == 0) {
@@ -344,7 +346,7 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 				return;
 			}
 			if (indirect && strand_waiting_for(s, to) != SIZE_MAX) {
-				strand_return_unmatched(s, from, to);
+				strand_land(s, from, to);
 				return;
 			}
 			if (indirect && strand_switch_back(s, to))
@@ -407,7 +409,8 @@ void strand_transaction(struct strand *s, const struct flow_event *e)
 				struct call row = s->thread->calls.items[f.call];
 
 				f.call = strand_open_call(s, row.kind, row.what, row.site,
-							  row.flags);
+							  row.flags &
+								  (CALL_SIGNAL | CALL_INTERRUPT));
 			}
 			strand_push_frame(s, f);
 		}

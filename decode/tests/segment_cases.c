@@ -37,189 +37,10 @@
 #include "decode/anchor.h"
 #include "decode/join.h"
 #include "decode/segment.h"
+#include "decode/tests/fake_code.h"
+#include "decode/tests/trace_promises.h"
 
-enum {
-	NODES_MAX = 4096,
-	FUNCS_MAX = 256,
-	INLINES_MAX = 32,
-	TASKS_MAX = 8,
-	CPUS_MAX = 4,
-	SPACES_MAX = 8,
-	FUNC_BYTES = 0x1000,
-	CALL_BYTES = 5,
-	SYSCALL_BYTES = 2,
-	MOV_BYTES = 5
-};
-
-#define KERNEL_BASE    (1ull << 63)
-#define MODULE_MISSING 99
-
-/* ---- a graph and a symbolizer made of the case's text ---- */
-
-struct graph {
-	struct node hot[NODES_MAX];
-	struct node_cold cold[NODES_MAX];
-	uint32_t count;
-};
-
-struct symbolizer {
-	struct func funcs[FUNCS_MAX];
-	char names[FUNCS_MAX][64];
-	uint32_t count;
-	uint64_t pads[64][2], called[256];
-	size_t pad_count, called_count;
-	struct {
-		uint64_t ip;
-		uint8_t bytes[16];
-		size_t count;
-	} code[64];
-	size_t code_count;
-	struct {
-		char name[64];
-		uint64_t start, end;
-		struct inline_frame frame;
-	} inlines[INLINES_MAX];
-	uint32_t inline_count;
-	struct {
-		uint64_t ip, branch_ip;
-	} lines[64];
-	size_t line_count;
-};
-
-static struct graph graph;
-static struct symbolizer symbols;
-
-void graph_lock(struct graph *g)
-{
-	(void)g;
-}
-
-void graph_unlock(struct graph *g)
-{
-	(void)g;
-}
-
-struct graph_tables graph_tables(struct graph *g)
-{
-	return (struct graph_tables){g->hot, g->cold};
-}
-
-static uint32_t func_of_ip(uint64_t ip)
-{
-	return (uint32_t)((ip & ~KERNEL_BASE) / FUNC_BYTES);
-}
-
-inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
-			       uint64_t *until)
-{
-	inline_id innermost = {0};
-
-	(void)module;
-	*until = UINT64_MAX;
-	for (uint32_t i = 1; i <= s->inline_count; i++) {
-		uint64_t start = s->inlines[i].start, end = s->inlines[i].end;
-
-		if (vaddr >= start && vaddr < end)
-			innermost.v = i; /* inner ones come later */
-		if (vaddr < start && start < *until)
-			*until = start;
-		if (vaddr < end && end < *until)
-			*until = end;
-	}
-	return innermost;
-}
-
-node_id graph_node(struct graph *g, space_id space, uint64_t ip)
-{
-	uint32_t func = func_of_ip(ip);
-	uint64_t until;
-
-	for (uint32_t i = 1; i <= g->count; i++)
-		if (g->cold[i].ip == ip && g->cold[i].space.v == space.v)
-			return i;
-	node_id n = ++g->count;
-	struct node *hot = &g->hot[n];
-	struct node_cold *cold = &g->cold[n];
-	*cold = (struct node_cold){
-		.ip = ip, .branch_ip = ip, .end_ip = ip + CALL_BYTES, .vaddr = ip, .space = space};
-	for (size_t i = 0; i < symbols.line_count; i++)
-		if (symbols.lines[i].ip == ip) {
-			cold->branch_ip = symbols.lines[i].branch_ip;
-			cold->end_ip = cold->branch_ip + CALL_BYTES;
-		}
-	if (func <= symbols.count && symbols.funcs[func].module.v != MODULE_MISSING) {
-		hot->func = func;
-		cold->module = symbols.funcs[func].module;
-		hot->kind = NODE_COND;
-	} else {
-		hot->kind = NODE_MISSING;
-		cold->module = (module_id){MODULE_MISSING};
-	}
-	if (ip % FUNC_BYTES == 0)
-		hot->flags |= NODE_INTO_FUNCTION;
-	if (ip & KERNEL_BASE)
-		hot->flags |= NODE_KERNEL;
-	for (size_t i = 0; i < symbols.called_count; i++)
-		if (symbols.called[i] == ip)
-			hot->flags |= NODE_CALL_PRECEDED;
-	hot->start_inline = symbolizer_inline_at(&symbols, cold->module, cold->ip, &until).v;
-	if (until <= cold->branch_ip)
-		hot->flags |= NODE_INLINE_CHANGES;
-	hot->end_inline = symbolizer_inline_at(&symbols, cold->module, cold->branch_ip, &until).v;
-	return n;
-}
-
-node_id graph_successor(struct graph *g, node_id node, int slot)
-{
-	(void)slot;
-	return graph_node(g, g->cold[node].space, g->cold[node].end_ip);
-}
-
-size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **bytes)
-{
-	(void)g;
-	(void)space;
-	for (size_t i = 0; i < symbols.code_count; i++)
-		if (symbols.code[i].ip == ip) {
-			*bytes = symbols.code[i].bytes;
-			return symbols.code[i].count;
-		}
-	return 0;
-}
-
-const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id)
-{
-	return id.v <= s->count ? &s->funcs[id.v] : NULL;
-}
-
-const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id)
-{
-	return id.v && id.v <= s->inline_count ? &s->inlines[id.v].frame : NULL;
-}
-
-/* What stands behind @ in a name tells functions of one name apart. */
-str_id symbolizer_func_linkage_name(struct symbolizer *s, func_id id)
-{
-	size_t length = strcspn(s->names[id.v], "@");
-
-	for (uint32_t i = 1; i <= s->count; i++)
-		if (strcspn(s->names[i], "@") == length &&
-		    memcmp(s->names[i], s->names[id.v], length) == 0)
-			return (str_id){i};
-	return (str_id){0};
-}
-
-bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
-			    uint64_t *pad)
-{
-	(void)module;
-	for (size_t i = 0; i < s->pad_count; i++)
-		if (s->pads[i][0] == return_vaddr) {
-			*pad = s->pads[i][1];
-			return true;
-		}
-	return false;
-}
+enum { TASKS_MAX = 8, CPUS_MAX = 4, SPACES_MAX = 8 };
 
 /* ---- reading a case ---- */
 
@@ -706,48 +527,6 @@ static void print_thread(FILE *out, const struct trace *trace, const struct thre
 	}
 }
 
-/* The promises of trace.h, checked on every case. */
-static void check_call(const struct story *s, const struct thread *t, uint32_t row,
-		       uint64_t *last_start, bool *drawn)
-{
-	const struct call *c = &t->calls.items[row];
-
-	if (c->flags & CALL_HIDDEN)
-		return;
-	if (c->end_ns == TIME_NONE || c->start_ns > c->end_ns)
-		story_fail(s, "a call's end is before its start");
-	if (c->start_ns < *last_start)
-		story_fail(s, "starts go back");
-	*last_start = c->start_ns;
-	drawn[row] = true;
-	if (c->parent == CALL_NONE)
-		return;
-	const struct call *p = &t->calls.items[c->parent];
-	if (!drawn[c->parent])
-		story_fail(s, "a child comes before its parent");
-	if (c->start_ns < p->start_ns || c->end_ns > p->end_ns)
-		story_fail(s, "a child is not inside its parent");
-}
-
-static void check_thread(const struct story *s, const struct thread *t)
-{
-	bool *drawn = calloc(t->calls.count + 1, sizeof *drawn);
-	uint64_t last_start = 0;
-
-	if (!drawn)
-		story_fail(s, "no memory");
-	for (size_t i = 0; i < t->segments.count; i++) {
-		const struct segment *seg = &t->segments.items[i];
-
-		for (uint32_t r = seg->first_root; r < seg->end_root; r++)
-			check_call(s, t, t->roots.items[r], &last_start, drawn);
-		for (uint32_t c = seg->first_call; c < seg->end_call; c++)
-			if (!(t->calls.items[c].flags & CALL_ROOT))
-				check_call(s, t, c, &last_start, drawn);
-	}
-	free(drawn);
-}
-
 static void story_begin(struct story *s)
 {
 	struct flow_event task = {.kind = FLOW_TASK, .data = 1};
@@ -821,8 +600,9 @@ static char *story_run(struct story *s)
 	}
 	fclose(out);
 	s->tree = text;
-	for (size_t i = 0; i < trace.threads.count; i++)
-		check_thread(s, &trace.threads.items[i]);
+	const char *broken = trace_broken_promise(&trace);
+	if (broken)
+		story_fail(s, broken);
 	weaver_free(w);
 	trace_done(&trace);
 	vec_done(&s->sideband.task_names);

@@ -1,0 +1,139 @@
+/* See fake_code.h. */
+#include "decode/tests/fake_code.h"
+
+#include <string.h>
+
+struct graph graph;
+struct symbolizer symbols;
+
+void graph_lock(struct graph *g)
+{
+	(void)g;
+}
+
+void graph_unlock(struct graph *g)
+{
+	(void)g;
+}
+
+struct graph_tables graph_tables(struct graph *g)
+{
+	return (struct graph_tables){g->hot, g->cold};
+}
+
+static uint32_t func_of_ip(uint64_t ip)
+{
+	return (uint32_t)((ip & ~KERNEL_BASE) / FUNC_BYTES);
+}
+
+inline_id symbolizer_inline_at(struct symbolizer *s, module_id module, uint64_t vaddr,
+			       uint64_t *until)
+{
+	inline_id innermost = {0};
+
+	(void)module;
+	*until = UINT64_MAX;
+	for (uint32_t i = 1; i <= s->inline_count; i++) {
+		uint64_t start = s->inlines[i].start, end = s->inlines[i].end;
+
+		if (vaddr >= start && vaddr < end)
+			innermost.v = i; /* inner ones come later */
+		if (vaddr < start && start < *until)
+			*until = start;
+		if (vaddr < end && end < *until)
+			*until = end;
+	}
+	return innermost;
+}
+
+node_id graph_node(struct graph *g, space_id space, uint64_t ip)
+{
+	uint32_t func = func_of_ip(ip);
+	uint64_t until;
+
+	for (uint32_t i = 1; i <= g->count; i++)
+		if (g->cold[i].ip == ip && g->cold[i].space.v == space.v)
+			return i;
+	node_id n = ++g->count;
+	struct node *hot = &g->hot[n];
+	struct node_cold *cold = &g->cold[n];
+	*cold = (struct node_cold){
+		.ip = ip, .branch_ip = ip, .end_ip = ip + CALL_BYTES, .vaddr = ip, .space = space};
+	for (size_t i = 0; i < symbols.line_count; i++)
+		if (symbols.lines[i].ip == ip) {
+			cold->branch_ip = symbols.lines[i].branch_ip;
+			cold->end_ip = cold->branch_ip + CALL_BYTES;
+		}
+	if (func <= symbols.count && symbols.funcs[func].module.v != MODULE_MISSING) {
+		hot->func = func;
+		cold->module = symbols.funcs[func].module;
+		hot->kind = NODE_COND;
+	} else {
+		hot->kind = NODE_MISSING;
+		cold->module = (module_id){MODULE_MISSING};
+	}
+	if (ip % FUNC_BYTES == 0)
+		hot->flags |= NODE_INTO_FUNCTION;
+	if (ip & KERNEL_BASE)
+		hot->flags |= NODE_KERNEL;
+	for (size_t i = 0; i < symbols.called_count; i++)
+		if (symbols.called[i] == ip)
+			hot->flags |= NODE_CALL_PRECEDED;
+	hot->start_inline = symbolizer_inline_at(&symbols, cold->module, cold->ip, &until).v;
+	if (until <= cold->branch_ip)
+		hot->flags |= NODE_INLINE_CHANGES;
+	hot->end_inline = symbolizer_inline_at(&symbols, cold->module, cold->branch_ip, &until).v;
+	return n;
+}
+
+node_id graph_successor(struct graph *g, node_id node, int slot)
+{
+	(void)slot;
+	return graph_node(g, g->cold[node].space, g->cold[node].end_ip);
+}
+
+size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **bytes)
+{
+	(void)g;
+	(void)space;
+	for (size_t i = 0; i < symbols.code_count; i++)
+		if (symbols.code[i].ip == ip) {
+			*bytes = symbols.code[i].bytes;
+			return symbols.code[i].count;
+		}
+	return 0;
+}
+
+const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id)
+{
+	return id.v <= s->count ? &s->funcs[id.v] : NULL;
+}
+
+const struct inline_frame *symbolizer_inline_get(const struct symbolizer *s, inline_id id)
+{
+	return id.v && id.v <= s->inline_count ? &s->inlines[id.v].frame : NULL;
+}
+
+/* What stands behind @ in a name tells functions of one name apart. */
+str_id symbolizer_func_linkage_name(struct symbolizer *s, func_id id)
+{
+	size_t length = strcspn(s->names[id.v], "@");
+
+	for (uint32_t i = 1; i <= s->count; i++)
+		if (strcspn(s->names[i], "@") == length &&
+		    memcmp(s->names[i], s->names[id.v], length) == 0)
+			return (str_id){i};
+	return (str_id){0};
+}
+
+bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
+			    uint64_t *pad)
+{
+	(void)module;
+	for (size_t i = 0; i < s->pad_count; i++)
+		if (s->pads[i][0] == return_vaddr) {
+			*pad = s->pads[i][1];
+			return true;
+		}
+	return false;
+}

@@ -1,0 +1,54 @@
+/* A code graph and a symbolizer without code: tests say what stands where. Links in place of
+ * graph.c and symbolize/. Function i lies at i * FUNC_BYTES (kernel: + KERNEL_BASE). */
+#ifndef DECODE_TESTS_FAKE_CODE_H
+#define DECODE_TESTS_FAKE_CODE_H
+
+#include "decode/graph.h"
+
+enum {
+	NODES_MAX = 4096,
+	FUNCS_MAX = 256,
+	INLINES_MAX = 32,
+	FUNC_BYTES = 0x1000,
+	CALL_BYTES = 5,
+	SYSCALL_BYTES = 2,
+	MOV_BYTES = 5
+};
+
+#define KERNEL_BASE    (1ull << 63)
+#define MODULE_MISSING 99
+
+struct graph {
+	struct node hot[NODES_MAX];
+	struct node_cold cold[NODES_MAX];
+	uint32_t count;
+};
+
+struct symbolizer {
+	struct func funcs[FUNCS_MAX];
+	char names[FUNCS_MAX][64];
+	uint32_t count;
+	uint64_t pads[64][2], called[256];
+	size_t pad_count, called_count;
+	struct {
+		uint64_t ip;
+		uint8_t bytes[16];
+		size_t count;
+	} code[64];
+	size_t code_count;
+	struct {
+		char name[64];
+		uint64_t start, end;
+		struct inline_frame frame;
+	} inlines[INLINES_MAX];
+	uint32_t inline_count;
+	struct {
+		uint64_t ip, branch_ip;
+	} lines[64];
+	size_t line_count;
+};
+
+extern struct graph graph;
+extern struct symbolizer symbols;
+
+#endif
