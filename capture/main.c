@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,17 +86,6 @@ static int print_command(struct capture *c)
 	for (size_t i = 0; i < c->perf.note_count; i++)
 		log_warn("%s", c->perf.notes[i]);
 	return EXIT_SUCCESS;
-}
-
-/* Files held open and events a thread: the soft limit of 1024 is soon reached. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static void say_losses(const struct perf_summary *summary)
@@ -391,7 +379,6 @@ int main(int argc, char **argv)
 		puts("pt-capture " PACKAGE_VERSION);
 		return EXIT_SUCCESS;
 	}
-	raise_file_limit();
 	capabilities_probe(options.perf, options.system_root, &caps);
 	return run_command(&options, &caps);
 }

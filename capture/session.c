@@ -57,6 +57,16 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Files held open and events a thread: a soft limit of 1024 is soon reached. */
+static void raise_file_limit(struct rlimit *old)
+{
+	if (getrlimit(RLIMIT_NOFILE, old) == 0) {
+		struct rlimit raised = {.rlim_cur = old->rlim_max, .rlim_max = old->rlim_max};
+
+		(void)setrlimit(RLIMIT_NOFILE, &raised); /* else with what there is */
+	}
+}
+
 /* Those that become events of the loop. */
 static sigset_t handled_signals(void)
 {
@@ -84,11 +94,14 @@ enum err session_init(const struct capture_options *options, struct collector *c
 	s.recorder =
 		(struct recorder){.pidfd = -1, .control_fd = -1, .ack_fd = -1, .guardian_fd = -1};
 	s.tracee = (struct tracee){.pidfd = -1, .gate_fd = -1, .failure_fd = -1};
-	signal(SIGPIPE, SIG_IGN); /* a perf that is gone is told by EPIPE */
-	sigprocmask(SIG_BLOCK, &set, &s.old_mask);
+	s.inheritance.sigpipe = signal(SIGPIPE, SIG_IGN); /* a perf that is gone: EPIPE */
+	sigprocmask(SIG_BLOCK, &set, &s.inheritance.signal_mask);
+	raise_file_limit(&s.inheritance.open_files);
+	if (options->ready_fd >= 0 && fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC) != 0)
+		log_warn("--ready-fd %d: %s", options->ready_fd, strerror(errno));
 	s.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s.signal_fd < 0) {
-		sigprocmask(SIG_SETMASK, &s.old_mask, NULL);
+		sigprocmask(SIG_SETMASK, &s.inheritance.signal_mask, NULL);
 		return error_set(error, ERR_IO, "signalfd: %s", strerror(errno));
 	}
 	for (size_t i = 0; i < options->pid_count; i++) {
@@ -108,7 +121,7 @@ enum err session_init(const struct capture_options *options, struct collector *c
 
 enum err session_hold_program(struct session *s, const char *path, struct error *error)
 {
-	return tracee_start(s->options->program, path, &s->tracee, error);
+	return tracee_start(s->options->program, path, &s->inheritance, &s->tracee, error);
 }
 
 /* The line of perf's output that says what went wrong. */
@@ -540,7 +553,7 @@ enum err session_record(struct session *s, const struct perf_argv *perf, struct 
 void session_let_signals_act(struct session *s)
 {
 	signal(SIGUSR2, SIG_IGN); /* too late for a snapshot, and no reason to die */
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	sigprocmask(SIG_SETMASK, &s->inheritance.signal_mask, NULL);
 }
 
 int session_wait_program(struct session *s)
@@ -572,5 +585,5 @@ void session_done(struct session *s)
 	for (size_t i = 0; i < s->target_count; i++)
 		close(s->target_pidfds[i]);
 	close(s->signal_fd);
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	sigprocmask(SIG_SETMASK, &s->inheritance.signal_mask, NULL);
 }

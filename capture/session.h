@@ -4,8 +4,8 @@
  *       -> snapshots on SIGUSR2 and at triggers -> end of the program, of the processes, of
  *          --duration, after the last trigger or by a signal -> perf finishes its file
  *
- * Signals are taken from a signalfd; the caller's mask is changed by session_init() and put
- * back by session_done(). */
+ * Signals are taken from a signalfd and many files are held open: session_init() changes the
+ * signal mask and the limit of open files. The program gets both as they were. */
 #ifndef CAPTURE_SESSION_H
 #define CAPTURE_SESSION_H
 
@@ -34,7 +34,7 @@ struct session {
 	struct trigger_place trigger_places[TRIGGER_PLACES_MAX];
 	size_t trigger_place_count;
 	int signal_fd;
-	sigset_t old_mask;
+	struct tracee_inheritance inheritance;
 	int target_pidfds[OPTIONS_PIDS_MAX];
 	size_t target_count;
 	bool interrupted; /* by a signal to us */

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static _Noreturn void wait_and_exec(char *const *argv, const char *path, int gate, int failure,
-				    pid_t parent)
+static _Noreturn void wait_and_exec(char *const *argv, const char *path,
+				    const struct tracee_inheritance *inheritance, int gate,
+				    int failure, pid_t parent)
 {
-	sigset_t none;
 	char byte;
 	ssize_t n;
 
@@ -25,16 +25,17 @@ static _Noreturn void wait_and_exec(char *const *argv, const char *path, int gat
 		;
 	if (n != 1)
 		_exit(1); /* never released */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, &inheritance->open_files);
+	signal(SIGPIPE, inheritance->sigpipe);
+	sigprocmask(SIG_SETMASK, &inheritance->signal_mask, NULL);
 	execv(path, argv);
 	int why = errno;
 	ssize_t told = write(failure, &why, sizeof why);
 	_exit(told == sizeof why ? 127 : 126);
 }
 
-enum err tracee_start(char *const *argv, const char *path, struct tracee *tracee,
+enum err tracee_start(char *const *argv, const char *path,
+		      const struct tracee_inheritance *inheritance, struct tracee *tracee,
 		      struct error *error)
 {
 	int gate[2], failure[2];
@@ -49,7 +50,7 @@ enum err tracee_start(char *const *argv, const char *path, struct tracee *tracee
 	pid_t parent = getpid(), pid = fork();
 	if (pid == 0) {
 		close(gate[1]); /* or it would keep its own gate open */
-		wait_and_exec(argv, path, gate[0], failure[1], parent);
+		wait_and_exec(argv, path, inheritance, gate[0], failure[1], parent);
 	}
 	int why = errno;
 	close(gate[0]);

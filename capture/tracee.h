@@ -5,7 +5,9 @@
 #ifndef CAPTURE_TRACEE_H
 #define CAPTURE_TRACEE_H
 
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/error.h"
@@ -18,8 +20,16 @@ struct tracee {
 	int status; /* of waitpid(), once ended */
 };
 
-MUST_CHECK enum err tracee_start(char *const *argv, const char *path, struct tracee *tracee,
-				 struct error *error);
+/* What we changed for ourselves and the program must get as it was. */
+struct tracee_inheritance {
+	sigset_t signal_mask;
+	void (*sigpipe)(int);
+	struct rlimit open_files;
+};
+
+MUST_CHECK enum err tracee_start(char *const *argv, const char *path,
+				 const struct tracee_inheritance *inheritance,
+				 struct tracee *tracee, struct error *error);
 /* Lets it exec. ERR_NOT_FOUND / ERR_IO (exit 127 / 126) when the exec fails. */
 MUST_CHECK enum err tracee_release(struct tracee *tracee, const char *name, struct error *error);
 void tracee_signal(struct tracee *tracee, int sig);

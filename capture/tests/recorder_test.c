@@ -94,8 +94,11 @@ static void hold_program(void)
 {
 	struct error error = {0};
 
-	cr_assert_eq(tracee_start(program, program[0], &tracee, &error), ERR_NONE, "%s",
-		     error.message);
+	static struct tracee_inheritance inheritance = {.sigpipe = SIG_DFL};
+
+	getrlimit(RLIMIT_NOFILE, &inheritance.open_files);
+	cr_assert_eq(tracee_start(program, program[0], &inheritance, &tracee, &error), ERR_NONE,
+		     "%s", error.message);
 }
 
 static bool wait_for_ack(void)
