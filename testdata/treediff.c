@@ -217,8 +217,10 @@ static void truth_line(char *line, const char *program)
 		   &depth) < 5)
 		return;
 	struct thread *t = thread_of(tid);
-	if (strcmp(kind, "signal") == 0)
+	if (strcmp(kind, "signal") == 0) {
 		t->signal = true;
+		return;
+	}
 	if (strcmp(kind, "exec") == 0) {
 		t->begun = false;
 		t->stack.count = 0;
