@@ -550,7 +550,8 @@ static bool joiner_look_back(struct joiner *j, size_t s)
 			return false;
 		if (joined) {
 			joiner_settle_between(j, from, s);
-			return true;
+			/* What was found beneath that segment may tie it to one before. */
+			return from == 0 || !joiner_is_open(j, from) || joiner_look_back(j, from);
 		}
 		if (!joiner_is_open(j, from))
 			return true;
