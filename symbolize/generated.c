@@ -2,8 +2,9 @@
  *
  * Which files count for a process: those of its pid; if there are none, all files that the
  * user or the bundle gave, since a container numbers its processes otherwise than its host
- * and addresses tell. A process without any also has its /tmp/perf-PID.map looked at, as
- * perf does (below the symfs if there is one, else the host's if it is ours or root's). */
+ * and addresses tell. So for dumps, then for maps, which have names but no code. A process without
+ * any also has its /tmp/perf-PID.map looked at, as perf does (below the symfs if there is one, else
+ * the host's if it is ours or root's). */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static enum err generated_open(struct symbolizer *s, const char *path, bool dump
 		return ERR_NOMEM;
 	g->jit.pid = pid;
 	g->named = named;
+	g->dump = dump;
 	enum err err = file_map_open(path, &g->jit.map, &error);
 	if (err == ERR_NONE) {
 		struct bytes bytes = bytes_of(g->jit.map.data, g->jit.map.bytes);
@@ -171,17 +173,20 @@ static enum err generated_look_for_map(struct symbolizer *s, int32_t pid)
 	return generated_open(s, path, false, pid, false);
 }
 
-/* Asks those of exactly this pid, or with `any` all that were named. */
-static bool generated_find(const struct symbolizer *s, int32_t pid, bool any, uint64_t ip,
-			   uint64_t time_ns, module_id *module, uint64_t *until)
+enum wanted { OF_PID, OF_ANY_NAMED };
+
+/* Code that is there counts before a name without code. */
+static bool generated_find(const struct symbolizer *s, int32_t pid, enum wanted wanted,
+			   bool with_code, uint64_t ip, uint64_t time_ns, module_id *module,
+			   uint64_t *until)
 {
 	for (size_t i = 0; i < s->generated.count; i++) {
 		const struct generated *g = s->generated.items[i];
 
-		if (any ? !g->named : g->jit.pid != pid)
+		if (wanted == OF_PID ? g->jit.pid != pid : !g->named)
 			continue;
 		const struct jit_code *code = jit_find(&g->jit, ip, time_ns, until);
-		if (code) {
+		if (code && (code->bytes || !with_code)) {
 			module->v = g->first_module + code->layer;
 			return true;
 		}
@@ -189,10 +194,11 @@ static bool generated_find(const struct symbolizer *s, int32_t pid, bool any, ui
 	return false;
 }
 
-static bool generated_has(const struct symbolizer *s, int32_t pid)
+static bool generated_has(const struct symbolizer *s, int32_t pid, bool with_code)
 {
 	for (size_t i = 0; i < s->generated.count; i++)
-		if (s->generated.items[i]->jit.pid == pid)
+		if (s->generated.items[i]->jit.pid == pid &&
+		    (s->generated.items[i]->dump || !with_code))
 			return true;
 	return false;
 }
@@ -214,15 +220,15 @@ bool symbolizer_jit(struct symbolizer *s, int32_t pid, uint64_t ip, uint64_t tim
 		if (generated_publish(s, g, "[bpf]") != ERR_NONE)
 			return false;
 	}
-	bool own = generated_has(s, pid);
-	if (!own && pid != PID_KERNEL) {
-		if (generated_look_for_map(s, pid) != ERR_NONE)
-			return false;
-		own = generated_has(s, pid);
-	}
-	if (!generated_find(s, pid, false, ip, time_ns, &found, &until) &&
-	    (own || pid == PID_KERNEL ||
-	     !generated_find(s, pid, true, ip, time_ns, &found, &until)))
+	bool user = pid != PID_KERNEL;
+	if (user && !generated_has(s, pid, false) && generated_look_for_map(s, pid) != ERR_NONE)
+		return false;
+	if (!generated_find(s, pid, OF_PID, true, ip, time_ns, &found, &until) &&
+	    !(user && !generated_has(s, pid, true) &&
+	      generated_find(s, pid, OF_ANY_NAMED, true, ip, time_ns, &found, &until)) &&
+	    !generated_find(s, pid, OF_PID, false, ip, time_ns, &found, &until) &&
+	    !(user && !generated_has(s, pid, false) &&
+	      generated_find(s, pid, OF_ANY_NAMED, false, ip, time_ns, &found, &until)))
 		return false;
 	*module = found;
 	*valid_until_ns = until;

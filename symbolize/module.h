@@ -15,6 +15,7 @@
 struct module_entry {
 	struct module pub;
 	uint8_t asked_id_bytes; /* of the request; pub.build_id may be the file's */
+	uint32_t next_of_key;   /* an older module whose request hashes the same; MAP64_NONE */
 	struct object *code;    /* NULL unless MODULE_FOUND */
 	struct object *debug;   /* its separate debug file; NULL = none */
 	struct object *mini;    /* its packed symbol table; NULL = none */

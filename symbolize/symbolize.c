@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "symbolize/kernel.h"
 #include "symbolize/symbolizer.h"
@@ -35,11 +36,18 @@ void symbolizer_free(struct symbolizer *s)
 		module_done(s->kernel);
 	generated_done(s);
 	vec_done(&s->modules);
+	map64_done(&s->module_at);
 	vec_done(&s->funcs);
 	vec_done(&s->inlines);
 	intern_done(&s->strings);
 	arena_done(&s->arena);
 	free(s);
+}
+
+static uint64_t module_key(const struct module_request *r)
+{
+	return XXH3_64bits(r->path, strlen(r->path)) ^ XXH3_64bits(r->build_id, r->build_id_bytes) ^
+	       r->kernel;
 }
 
 static bool module_answers(const struct symbolizer *s, const struct module_entry *m,
@@ -114,17 +122,22 @@ enum err symbolizer_module(struct symbolizer *s, const struct module_request *re
 		r.build_id_bytes = 0;
 	if (r.build_id_bytes > OBJECT_BUILD_ID_MAX)
 		r.build_id_bytes = OBJECT_BUILD_ID_MAX;
-	for (size_t i = 0; i < s->modules.count; i++) {
-		if (module_answers(s, s->modules.items[i], &r)) {
-			id->v = (uint32_t)i + 1;
+	uint64_t key = module_key(&r);
+	uint32_t known = map64_get(&s->module_at, key);
+	for (; known != MAP64_NONE; known = s->modules.items[known]->next_of_key) {
+		if (module_answers(s, s->modules.items[known], &r)) {
+			id->v = known + 1;
 			return ERR_NONE;
 		}
 	}
 	struct module_entry *m = arena_alloc(&s->arena, sizeof *m);
 	if (!m || !vec_reserve(&s->modules, s->modules.count + 1))
 		return ERR_NOMEM;
+	m->next_of_key = map64_get(&s->module_at, key);
 	enum err err = r.kernel ? module_open_kernel(s, m, &r)
 				: module_open(m, &r, &s->search, &s->strings);
+	if (err == ERR_NONE && !map64_set(&s->module_at, key, (uint32_t)s->modules.count))
+		err = ERR_NOMEM;
 	if (err != ERR_NONE) {
 		module_done(m);
 		return err;
@@ -226,6 +239,7 @@ const char *symbolizer_module_advice(struct symbolizer *s, module_id id)
 		return m ? m->advice : "";
 	const char *name = intern_text(&s->strings, m->pub.basename);
 	const char *file = intern_text(&s->strings, m->pub.file);
+	const char *path = intern_text(&s->strings, m->pub.path);
 	build_id_text(m->pub.build_id, m->pub.build_id_bytes, recorded);
 	build_id_text(m->other_id, m->other_id_bytes, other);
 	switch (m->pub.state) {
@@ -254,9 +268,10 @@ const char *symbolizer_module_advice(struct symbolizer *s, module_id id)
 			break;
 		}
 		n = asprintf(&text,
-			     "%s build-id %s: not found; put it under --symfs, or capture with "
-			     "--archive",
-			     name, *recorded ? recorded : "(not recorded)");
+			     "%s build-id %s: not found; put it under --symfs as %s, or run "
+			     "\"pt-capture bundle\" where it was recorded",
+			     name, *recorded ? recorded : "(not recorded)",
+			     strcmp(path, "[vdso]") == 0 ? "/vdso.so" : path);
 		break;
 	case MODULE_OTHER_BUILD:
 		n = asprintf(&text,

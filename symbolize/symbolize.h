@@ -181,7 +181,7 @@ bool symbolizer_line(struct symbolizer *s, module_id module, uint64_t vaddr, str
 
 const char *symbolizer_text(const struct symbolizer *s, str_id id);
 /* One line: why the module's code or names are missing and what fixes it; "" = nothing to say.
- * E.g. "libfoo.so build-id 12ab...: not found; put it under --symfs, or capture with --archive". */
+ * E.g. "libfoo.so build-id 12ab...: not found; put it under --symfs as /lib/libfoo.so, or ...". */
 const char *symbolizer_module_advice(struct symbolizer *s, module_id id);
 /* The trace contradicts the module's code: the advice will say that the file is probably of
  * another build. false = that cannot be: its build id was recorded, or it has no file. */

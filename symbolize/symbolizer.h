@@ -35,6 +35,7 @@ struct inline_entry {
 struct generated {
 	struct jit jit;
 	uint32_t first_module;
+	bool dump;  /* has code */
 	bool named; /* by the user or the bundle: may serve a process of another pid */
 };
 
@@ -49,6 +50,7 @@ struct symbolizer {
 	struct intern strings;
 	struct module_entry *kernel; /* what all kernel modules share; NULL = not opened */
 	VEC(struct module_entry *) modules;
+	struct map64 module_at; /* hash of a request -> the newest module's index */
 	VEC(struct func_entry *) funcs;
 	VEC(struct inline_entry *) inlines;
 	VEC(struct generated *) generated;

@@ -138,6 +138,26 @@ Test(generated, map_below_symfs)
 	remove(tmp);
 }
 
+/* In a container the dump's pid is another than the recorded one, which has a map. */
+Test(generated, a_dump_before_a_map)
+{
+	static const char map[] = "7f0000002000 10 only_a_name\n";
+	char path[128];
+	struct symbolizer_options options = {.symfs = dir,
+					     .perf_maps = (const char *const[]){path, NULL},
+					     .jitdumps = (const char *const[]){dump_path, NULL}};
+	struct symbolizer *s = NULL;
+	module_id m = {0};
+	uint64_t until;
+
+	write_file(path, "perf-500.map", map, sizeof map - 1);
+	cr_assert_eq(symbolizer_new(&options, &s, NULL), ERR_NONE);
+	cr_assert(symbolizer_jit(s, 500, 0x7f0000002001, 2000, &m, &until));
+	cr_expect_str_eq(name_at(s, m, 0x7f0000002001), "fff");
+	symbolizer_free(s);
+	remove(path);
+}
+
 Test(generated, a_dump_mapped_in_the_trace)
 {
 	struct symbolizer_options options = {.symfs = dir};
