@@ -18,6 +18,7 @@
 #include "decode/lifetime.h"
 
 enum {
+	INLINE_DEPTH_MAX = 64,
 	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
 	LOOK_BACK = 8,       /* segments that a join may reach over */
 };
@@ -32,7 +33,8 @@ struct joiner {
 	struct graph *graph;
 	struct graph_tables g;
 	struct lifetimes lifetimes;
-	VEC(uint32_t) chain;      /* A's open rows, innermost first */
+	uint32_t top;             /* A's innermost open row, maybe inlined */
+	VEC(uint32_t) chain;      /* A's open physical rows, innermost first */
 	VEC(node_id) waits;       /* chain[i] waits at waits[i]; the last is unknown: 0 */
 	VEC(struct level) levels; /* B's, from L1 on: own roots, then those of later segments */
 	VEC(node_id) text;        /* scratch: Z-function input */
@@ -77,6 +79,7 @@ node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct c
 static bool joiner_chain(struct joiner *j, uint32_t top)
 {
 	j->chain.count = j->waits.count = 0;
+	j->top = joiner_row(j, top);
 	for (uint32_t row = joiner_row(j, top); row != CALL_NONE && j->chain.count < CHAIN_MAX;
 	     row = joiner_row(j, j->thread->calls.items[row].parent)) {
 		if (j->thread->calls.items[row].kind == CALL_INLINED)
@@ -387,6 +390,28 @@ static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
 	lc->site = x;
 }
 
+/* The inlined frames in which A's frame chain[at] made its call (or stood, the innermost) go
+ * on in those that B opened when it landed in `l`. */
+static void joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
+{
+	const struct call *calls = j->thread->calls.items;
+	uint32_t x = j->chain.items[at], open[INLINE_DEPTH_MAX], landed = l + 1;
+	uint32_t row = at > 0 ? joiner_row(j, calls[j->chain.items[at - 1]].parent) : j->top;
+	size_t depth = 0;
+
+	for (; row != CALL_NONE && row != x && depth < INLINE_DEPTH_MAX;
+	     row = joiner_row(j, calls[row].parent))
+		open[depth++] = row;
+	for (uint32_t outer = l; depth > 0 && landed < j->thread->calls.count; landed++) {
+		const struct call *c = &calls[landed], *a = &calls[open[--depth]];
+
+		if (c->kind != CALL_INLINED || c->parent != outer || c->what != a->what)
+			break;
+		outer = landed;
+		joiner_merge(j, landed, open[depth]);
+	}
+}
+
 /* Level row `l` is older than all of A: a root of the segment where A's outermost frame is. */
 static bool joiner_hoist(struct joiner *j, uint32_t l, uint32_t home)
 {
@@ -488,6 +513,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		}
 		kept = j->chain.items[top - k];
 		joiner_merge(j, l, kept);
+		joiner_merge_inlined(j, l, top - k);
 		join->kept++;
 	}
 	if (seg->bracket != CALL_NONE)

@@ -379,7 +379,8 @@ static void strand_go_on(struct strand *s, node_id to, bool at_begin)
 			strand_resume_elsewhere(s, expected, to);
 			return;
 		}
-		if (s->stack.items[s->top].kind == FRAME_SIGRETURN)
+		if (s->stack.items[s->top].kind == FRAME_SIGRETURN &&
+		    s->off_cause == FLOW_END_SYSCALL)
 			strand_pop_to(s, s->top, 0);
 		strand_inline_to(s, to);
 	}
@@ -453,14 +454,15 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		cause = LOSS_MISSING_CODE;
 	if (s->state == STRAND_OFF && s->off_node && s->stack.count)
 		strand_draw_off(s);
-	bool taken_back = s->state == STRAND_ON && loss_is_damage(cause) && strand_take_back_doubtful(s);
+	bool taken_back =
+		s->state == STRAND_ON && loss_is_damage(cause) && strand_take_back_doubtful(s);
 	if (s->state == STRAND_ON || from)
 		s->off_node = taken_back ? 0 : from;
 	s->off_ns = s->now_ns;
 	s->off_cause = (uint8_t)cause;
 	s->state = STRAND_LOST;
-	bool missing = cause == LOSS_MISSING_CODE ||
-		       (cause == LOSS_BAD_IP && !s->guessed && !taken_back);
+	bool missing =
+		cause == LOSS_MISSING_CODE || (cause == LOSS_BAD_IP && !s->guessed && !taken_back);
 	if (missing && s->stack.count && from)
 		strand_enter_missing(s, from);
 }

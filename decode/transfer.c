@@ -401,10 +401,15 @@ void strand_transaction(struct strand *s, const struct flow_event *e)
 		while (same < s->stack.count && same < s->transaction.count &&
 		       s->stack.items[same].call == s->transaction.items[same].call)
 			same++;
-		strand_pop_to(s, same, CALL_ABORTED);
+		/* An outer frame that was found meanwhile was there before. */
+		bool root = same == 0 && s->stack.count && s->stack.items[0].call != CALL_NONE &&
+			    s->thread->calls.items[s->stack.items[0].call].flags & CALL_ROOT;
+		strand_pop_to(s, same + root, CALL_ABORTED);
 		for (size_t i = same; i < s->transaction.count; i++) {
 			struct frame f = s->transaction.items[i];
 
+			if (root && i == 0 && f.ret == 0) /* what the return that found it hit */
+				f.ret = s->thread->calls.items[s->stack.items[0].call].what;
 			if (f.call != CALL_NONE) {
 				struct call row = s->thread->calls.items[f.call];
 
