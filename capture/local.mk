@@ -15,6 +15,7 @@ libcapture_a_SOURCES = \
   capture/recorder.c capture/recorder.h \
   capture/redact.c capture/redact.h \
   capture/session.c capture/session.h \
+  capture/siphash.c capture/siphash.h \
   capture/symbol.c capture/symbol.h \
   capture/tracee.c capture/tracee.h \
   capture/trigger.c capture/trigger.h
@@ -47,7 +48,9 @@ capture_fuzz_perf_file_fuzz_LDADD = $(CAPTURE_LIBS)
 if HAVE_CRITERION
 check_PROGRAMS += capture/tests/options_test capture/tests/capabilities_test \
   capture/tests/perf_argv_test capture/tests/check_test capture/tests/perf_file_test \
-  capture/tests/recorder_test capture/tests/symbol_test capture/tests/trigger_test
+  capture/tests/recorder_test capture/tests/symbol_test capture/tests/trigger_test \
+  capture/tests/child_test capture/tests/collector_test capture/tests/file_copy_test \
+  capture/tests/output_test capture/tests/siphash_test
 capture_tests_options_test_SOURCES = capture/tests/options_test.c
 capture_tests_options_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_options_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
@@ -72,6 +75,21 @@ capture_tests_symbol_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 capture_tests_trigger_test_SOURCES = capture/tests/trigger_test.c
 capture_tests_trigger_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 capture_tests_trigger_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_child_test_SOURCES = capture/tests/child_test.c
+capture_tests_child_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_child_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_collector_test_SOURCES = capture/tests/collector_test.c
+capture_tests_collector_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_collector_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_file_copy_test_SOURCES = capture/tests/file_copy_test.c
+capture_tests_file_copy_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_file_copy_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_output_test_SOURCES = capture/tests/output_test.c
+capture_tests_output_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_output_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
+capture_tests_siphash_test_SOURCES = capture/tests/siphash_test.c
+capture_tests_siphash_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+capture_tests_siphash_test_LDADD = $(CAPTURE_LIBS) $(CRITERION_LIBS)
 endif
 
 check_SCRIPTS += capture/tests/pt_capture.test capture/tests/bundle_decode.test

@@ -1,5 +1,5 @@
-/* See redact.h. The hash is SipHash-2-4 (Aumasson, Bernstein 2012) under a 128-bit key: a
- * pseudo-random function, so without the key not even a guessed name can be confirmed. */
+/* See redact.h. The hash is a pseudo-random function of the name: without the key not even a
+ * guessed name can be confirmed. */
 #include "capture/redact.h"
 
 #include <errno.h>
@@ -11,55 +11,7 @@
 #include <unistd.h>
 
 #include "capture/perf_file.h"
-
-struct key {
-	uint64_t k[2];
-};
-
-static uint64_t rotate(uint64_t x, int bits)
-{
-	return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(uint64_t v[4])
-{
-	v[0] += v[1];
-	v[2] += v[3];
-	v[1] = rotate(v[1], 13) ^ v[0];
-	v[3] = rotate(v[3], 16) ^ v[2];
-	v[0] = rotate(v[0], 32);
-	v[2] += v[1];
-	v[0] += v[3];
-	v[1] = rotate(v[1], 17) ^ v[2];
-	v[3] = rotate(v[3], 21) ^ v[0];
-	v[2] = rotate(v[2], 32);
-}
-
-static uint64_t sip_hash(const struct key *key, const void *data, size_t bytes)
-{
-	uint64_t v[4] = {key->k[0] ^ 0x736f6d6570736575, key->k[1] ^ 0x646f72616e646f6d,
-			 key->k[0] ^ 0x6c7967656e657261, key->k[1] ^ 0x7465646279746573};
-	const uint8_t *p = data;
-
-	for (size_t left = bytes;; left -= 8, p += 8) {
-		uint64_t word = 0;
-		bool last = left < 8;
-
-		memcpy(&word, p, last ? left : 8);
-		if (last)
-			word |= (uint64_t)bytes << 56;
-		v[3] ^= word;
-		sip_round(v);
-		sip_round(v);
-		v[0] ^= word;
-		if (last)
-			break;
-	}
-	v[2] ^= 0xff;
-	for (int i = 0; i < 4; i++)
-		sip_round(v);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
+#include "capture/siphash.h"
 
 /* What decoders look for by name stays: the vdso, anonymous memory, and so on. */
 static bool is_special(const char *name)
@@ -68,12 +20,12 @@ static bool is_special(const char *name)
 	       strncmp(name, "anon_inode:", 11) == 0 || strcmp(name, "/dev/zero") == 0;
 }
 
-static char *hash_part(const struct key *key, const char *part, size_t bytes, char *out,
+static char *hash_part(const struct siphash_key *key, const char *part, size_t bytes, char *out,
 		       const char *end)
 {
 	char hex[17];
 
-	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)sip_hash(key, part, bytes));
+	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)siphash(key, part, bytes));
 	for (const char *h = hex; *h && out < end; h++)
 		*out++ = *h;
 	return out;
@@ -83,7 +35,7 @@ static char *hash_part(const struct key *key, const char *part, size_t bytes, ch
  * of it, cut to the room. */
 static void rename_part_by_part(void *context, char *name, size_t room)
 {
-	const struct key *key = context;
+	const struct siphash_key *key = context;
 	char renamed[PATH_MAX * 2], *out = renamed, *end = renamed + sizeof renamed - 1;
 
 	if (room == 0 || !name[0] || is_special(name))
@@ -111,11 +63,11 @@ static void rename_part_by_part(void *context, char *name, size_t room)
 	memcpy(name, renamed, (size_t)(out - renamed));
 }
 
-static const char *renamed_copy(struct bundle *b, const struct key *key, const char *text,
+static const char *renamed_copy(struct bundle *b, const struct siphash_key *key, const char *text,
 				bool *good)
 {
 	char name[PATH_MAX * 2] = "";
-	struct key k = *key;
+	struct siphash_key k = *key;
 
 	if (!text)
 		return NULL;
@@ -126,7 +78,7 @@ static const char *renamed_copy(struct bundle *b, const struct key *key, const c
 	return copy;
 }
 
-static enum err save_key(const struct key *key, const char *target, struct error *error)
+static enum err save_key(const struct siphash_key *key, const char *target, struct error *error)
 {
 	char path[PATH_MAX], text[40];
 
@@ -142,7 +94,7 @@ static enum err save_key(const struct key *key, const char *target, struct error
 
 enum err redact_bundle(struct bundle *b, const char *dir, const char *target, struct error *error)
 {
-	struct key key;
+	struct siphash_key key;
 	char path[PATH_MAX];
 	bool good = true;
 
