@@ -82,6 +82,7 @@ void flow_anchor(struct flow *f)
 	f->settled = f->event_count;
 	if (f->settled >= FLOW_DELIVER_MIN)
 		deliver(f);
+	flow_context_tick(f);
 }
 
 /* The first time that the packets from f->p on tell, to estimate where we are now. */
@@ -248,6 +249,8 @@ bool flow_take_tip(struct flow *f, uint64_t ip)
 
 	if (flow_node_is_direct(f, from) || hot->kind == NODE_COND || hot->kind >= NODE_THROUGH)
 		return false;
+	if (hot->kind == NODE_SYSRET && hot->flags & NODE_KERNEL && !ip_is_kernel(ip))
+		flow_context_begin(f, ip);
 	node_id to = flow_target(f, ip);
 	if (!to)
 		return true; /* f->err says why */

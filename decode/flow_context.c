@@ -7,7 +7,8 @@
  *     ────┼──────────────┼──────────────────┼────
  *              switch?         switch?
  *
- * A change before the known time has happened. One between the two may have: it is taken when
+ * In kernel code, when it is traced, a switch counts from the next known time on. Elsewhere:
+ * a change before the known time has happened. One between the two may have: it is taken when
  * the ip at which code begins to run is mapped after it, but not before. */
 #include "decode/flow_state.h"
 
@@ -120,6 +121,16 @@ static uint64_t next_switch_ns(const struct flow *f)
 	if (f->next_switch >= f->piece->buffer->last_switch)
 		return TIME_NONE;
 	return f->sideband->cpu_switches.items[f->next_switch].time_ns;
+}
+
+void flow_context_tick(struct flow *f)
+{
+	if (!f->sideband->config.kernel || f->state != FLOW_STATE_ON ||
+	    !(f->hot[f->node].flags & NODE_KERNEL))
+		return;
+	uint64_t now = now_ns(f);
+	if (now >= next_switch_ns(f))
+		set_context_at(f, now, false);
 }
 
 void flow_context_begin(struct flow *f, uint64_t ip)

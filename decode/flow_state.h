@@ -151,6 +151,8 @@ void flow_resume_agree(struct flow *f, uint64_t ip);
 /* flow_context.c: which task runs, in which space. Both emit FLOW_TASK. */
 /* At the start of a piece, by its first time. */
 void flow_context_start(struct flow *f);
+/* Time went on: in kernel code another task may run. */
+void flow_context_tick(struct flow *f);
 /* User code begins to run at ip: another task, or another space, may run from here. */
 void flow_context_begin(struct flow *f, uint64_t ip);
 

@@ -273,6 +273,39 @@ static void run(const struct flow_case *c)
 	fixture_done(&f);
 }
 
+/* With the kernel traced a switch counts in kernel code, from the next time on. */
+Test(flow, task_of_a_cpu)
+{
+	struct fixture f;
+	uint8_t bytes[128];
+	struct aux_buffer buffer = {.cpu = 0, .last_switch = 2};
+	struct flow_piece piece = {
+		.bytes = bytes,
+		.count = from_hex(PSB TSC("e803") "7d"
+						  "60100081ffff" PSBEND TSC("a00f")
+							  TIP("20") "04" TIP("05"),
+				  bytes),
+		.buffer = &buffer,
+		.start_time_ns = TIME_NONE,
+		.next_time_ns = TIME_NONE};
+
+	fixture_init(&f);
+	struct sideband *s = &f.base.sideband;
+	struct task other = {.pid = 1, .tid = 2};
+	struct cpu_switch switches[] = {{.time_ns = 500, .task = {1}},
+					{.time_ns = 3000, .task = {2}}};
+	cr_assert(vec_push(&s->tasks, other));
+	cr_assert(vec_push(&s->cpu_switches, switches[0]) &&
+		  vec_push(&s->cpu_switches, switches[1]));
+	s->config.kernel = true;
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){.events = take, .context = &f}),
+		     ERR_NONE);
+	cr_expect_str_eq(f.text, "task 1; sync k60; task 2; exit k61-20; return! 23-5; ", "%s",
+			 f.text);
+	vec_done(&s->cpu_switches);
+	fixture_done(&f);
+}
+
 static void last_of(void *context, const struct flow_event *events, size_t count)
 {
 	struct flow_event *last = context;
