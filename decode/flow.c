@@ -36,6 +36,14 @@ enum err flow_new(struct graph *graph, const struct sideband *sideband, unsigned
 	f->hot = graph_tables(graph).hot;
 	f->cold = graph_tables(graph).cold;
 	flow_time_init(&f->time, sideband);
+	if (sideband->config.kernel) {
+		func_id id;
+
+		graph_lock(graph);
+		f->has_stack_switch = symbolizer_func_find(graph_symbolizer(graph),
+							   "__switch_to_asm", &id, 1) > 0;
+		graph_unlock(graph);
+	}
 	*result = f;
 	return ERR_NONE;
 }
@@ -217,6 +225,8 @@ bool flow_step(struct flow *f)
 		flow_emit(f, FLOW_CALL, 0, from, to, 0);
 	} else if (hot->kind == NODE_JUMP) {
 		branch_event(f, from, to);
+		if (hot->flags & NODE_STACK_SWITCH)
+			flow_context_switch(f);
 	} else {
 		step_event(f, from, to);
 	}
@@ -258,6 +268,8 @@ bool flow_take_tip(struct flow *f, uint64_t ip)
 	f->node = to;
 	switch (hot->kind) {
 	case NODE_RETURN:
+		if (hot->flags & NODE_STACK_SWITCH)
+			flow_context_switch(f);
 		flow_pop(f);
 		flow_emit(f, FLOW_RETURN, 0, from, to, 0);
 		f->events[f->event_count - 1].flags |= FLOW_UNCOMPRESSED;
@@ -282,6 +294,7 @@ enum stop {
 	STOP_PACKET,     /* one for flow_packet(), or the end */
 	STOP_TIP_NEEDED, /* bits are left, but the branch needs a TIP */
 	STOP_NO_CODE,
+	STOP_SWITCH, /* a direct branch that leaves __switch_to_asm */
 	STOP_STUCK,
 	STOP_NO_MEMORY,
 };
@@ -363,6 +376,8 @@ INLINE void push(struct flow *f, node_id call)
 /* A direct branch from w->n. Returns the next node. */
 INLINE node_id walk_direct(struct flow *f, struct walk *w, const struct node *hot, bool all)
 {
+	if (UNLIKELY(hot->flags & NODE_STACK_SWITCH))
+		return 0;
 	if (hot->kind != NODE_CALL)
 		return walk_edge(f, w, hot, hot->kind == NODE_JUMP, all);
 	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
@@ -381,7 +396,7 @@ INLINE node_id walk_direct(struct flow *f, struct walk *w, const struct node *ho
 /* A compressed return. 0 = the bit or the stack says otherwise. */
 INLINE node_id walk_return(struct flow *f, struct walk *w, const struct node *hot)
 {
-	if (UNLIKELY(!(w->tnt >> 63) || f->depth == 0))
+	if (UNLIKELY(!(w->tnt >> 63) || f->depth == 0 || hot->flags & NODE_STACK_SWITCH))
 		return 0;
 	node_id entry = f->stack[f->top], to = 0;
 	if (LIKELY(!(entry & FLOW_STACK_RETURN_NODE)))
@@ -417,8 +432,9 @@ INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 		w->n = to;
 		hot = &w->hot[to];
 	}
-	if (UNLIKELY(hot->kind != NODE_RETURN && hot->kind != NODE_CALL_INDIRECT &&
-		     hot->kind != NODE_JUMP_INDIRECT))
+	if (UNLIKELY((hot->kind != NODE_RETURN && hot->kind != NODE_CALL_INDIRECT &&
+		      hot->kind != NODE_JUMP_INDIRECT) ||
+		     hot->flags & NODE_STACK_SWITCH))
 		return 0;
 	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
 	if (UNLIKELY(!to || w->hot[to].ip != ip)) {
@@ -535,7 +551,8 @@ INLINE enum stop walk_nodes(struct flow *f, struct walk *w, bool all)
 		} else if (is_direct(hot->kind)) {
 			to = walk_direct(f, w, hot, all);
 			if (UNLIKELY(!to))
-				return STOP_NO_MEMORY;
+				return hot->flags & NODE_STACK_SWITCH ? STOP_SWITCH
+								      : STOP_NO_MEMORY;
 			if (UNLIKELY(--w->fuel == 0))
 				return STOP_STUCK;
 		} else {
@@ -572,8 +589,11 @@ static void walk_on(struct flow *f)
 		if (f->p < f->end)
 			flow_packet(f);
 		break;
+	case STOP_SWITCH: flow_step(f); break;
 	case STOP_TIP_NEEDED:
-		if (!flow_return_unknown(f) && !flow_deferred_tip(f))
+		if (f->hot[f->node].flags & NODE_STACK_SWITCH && flow_take_bit(f, f->tnt >> 63))
+			f->tnt <<= 1;
+		else if (!flow_return_unknown(f) && !flow_deferred_tip(f))
 			flow_gap(f, LOSS_MISMATCH, f->node, 0);
 		break;
 	case STOP_NO_CODE: flow_no_code(f); break;

@@ -91,6 +91,7 @@ struct flow_piece {
 	uint8_t cut;                  /* enum loss before bytes[0]; LOSS_NONE = continuous */
 	/* Cuts inside, behind which the packets go on in step with TIP.PGE: buffer->cuts. */
 	size_t first_cut, end_cut;
+	bool after_overflow;          /* an OVF stands right before: its FUP may follow the PSB+ */
 	bool first;                   /* first piece of its buffer or snapshot */
 };
 

@@ -7,10 +7,13 @@
  *     ────┼──────────────┼──────────────────┼────
  *              switch?         switch?
  *
- * In kernel code, when it is traced, a switch counts from the next known time on. Elsewhere:
- * a change before the known time has happened. One between the two may have: it is taken when
- * the ip at which code begins to run is mapped after it, but not before. */
+ * In kernel code, when it is traced, a task changes where __switch_to_asm is left, or, where that
+ * is not known, at the next known time. Elsewhere: a change before the known time has happened. One
+ * between the two may have: it is taken when the ip at which code begins to run is mapped after it,
+ * but not before. */
 #include "decode/flow_state.h"
+
+enum { SWITCH_RECORD_LATE_NS = 1000000 }; /* behind the last known time of the trace, at most */
 
 /* The next time that packets from f->p on tell. */
 static uint64_t time_ahead(const struct flow *f)
@@ -69,7 +72,9 @@ static uint64_t now_ns(const struct flow *f)
 	uint64_t now = flow_time_now(&f->time);
 
 	/* Without times all records hold. */
-	return now == TIME_NONE ? f->sideband->last_ns : now;
+	if (now == TIME_NONE)
+		return f->sideband->last_ns;
+	return now > f->switched_ns ? now : f->switched_ns;
 }
 
 static int32_t pid_of(const struct flow *f, task_id task)
@@ -113,6 +118,7 @@ static void set_context_at(struct flow *f, uint64_t ns, bool is_start)
 
 void flow_context_start(struct flow *f)
 {
+	f->switched_ns = 0;
 	set_context_at(f, now_ns(f), true);
 }
 
@@ -125,12 +131,22 @@ static uint64_t next_switch_ns(const struct flow *f)
 
 void flow_context_tick(struct flow *f)
 {
-	if (!f->sideband->config.kernel || f->state != FLOW_STATE_ON ||
+	if (!f->sideband->config.kernel || f->has_stack_switch || f->state != FLOW_STATE_ON ||
 	    !(f->hot[f->node].flags & NODE_KERNEL))
 		return;
 	uint64_t now = now_ns(f);
 	if (now >= next_switch_ns(f))
 		set_context_at(f, now, false);
+}
+
+void flow_context_switch(struct flow *f)
+{
+	uint64_t ns = next_switch_ns(f);
+
+	if (ns == TIME_NONE || ns > now_ns(f) + SWITCH_RECORD_LATE_NS)
+		return;
+	f->switched_ns = ns;
+	set_context(f, f->sideband->cpu_switches.items[f->next_switch++].task, ns, false);
 }
 
 void flow_context_begin(struct flow *f, uint64_t ip)

@@ -335,8 +335,17 @@ static void take_fup(struct flow *f, const struct packet *p, const uint8_t *afte
 		f->bind = 0;
 		return;
 	}
+	if (f->piece->after_overflow && f->ordinal == 0 && f->bind == 0 &&
+	    f->state == FLOW_STATE_ON && f->hot[f->node].ip == f->last_ip)
+		return; /* the overflow's, which the PSB+ has told */
 	if (f->state == FLOW_STATE_OFF) {
 		f->node = flow_target(f, f->last_ip);
+		if (f->bind == 0 && f->node && flow_has_code(f, f->node)) {
+			/* Behind OVF and PSB+: tracing had gone on. */
+			f->state = FLOW_STATE_ON;
+			flow_emit(f, FLOW_RESUME, FLOW_RESUME_CERTAIN, 0, f->node, 0);
+			return;
+		}
 		take_bound(f);
 		f->async = false;
 		return;
@@ -580,7 +589,7 @@ void flow_start_piece(struct flow *f)
 		/* Some CPUs write the FUP also when tracing is about to begin there. */
 		f->node = flow_target(f, f->last_ip);
 		f->state = FLOW_STATE_ON;
-		flow_emit(f, FLOW_SYNC, 0, 0, f->node, 0);
+		flow_emit(f, piece->after_overflow ? FLOW_RESUME : FLOW_SYNC, 0, 0, f->node, 0);
 	}
 }
 

@@ -143,7 +143,9 @@ bool flow_take_bit(struct flow *f, bool taken)
 			flow_emit(f, FLOW_JUMP, 0, n, to, 0);
 		else if (all || edge & NODE_EDGE_EVENT)
 			flow_emit(f, all ? FLOW_BRANCH : FLOW_STEP, 0, n, to, 0);
-	} else if (f->hot[n].kind == NODE_RETURN && taken) {
+	} else if (f->hot[n].kind == NODE_RETURN && taken && f->depth) {
+		if (f->hot[n].flags & NODE_STACK_SWITCH)
+			flow_context_switch(f);
 		to = flow_pop(f);
 		f->ordinal += f->hot[n].insn_count;
 		if (to)

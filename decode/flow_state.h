@@ -48,6 +48,7 @@ struct flow {
 	struct graph *graph;
 	const struct sideband *sideband;
 	unsigned flags;
+	bool has_stack_switch; /* __switch_to_asm is known */
 	struct node *hot;
 	struct node_cold *cold;
 	struct flow_stats stats;
@@ -72,6 +73,7 @@ struct flow {
 	space_id space;
 	uint64_t space_until_ns;
 	size_t next_switch;
+	uint64_t switched_ns; /* of the last switch taken */
 
 	/* where execution is */
 	enum flow_state state;
@@ -153,6 +155,8 @@ void flow_resume_agree(struct flow *f, uint64_t ip);
 void flow_context_start(struct flow *f);
 /* Time went on: in kernel code another task may run. */
 void flow_context_tick(struct flow *f);
+/* The kernel switches stacks here: the next switch record is about this. */
+void flow_context_switch(struct flow *f);
 /* User code begins to run at ip: another task, or another space, may run from here. */
 void flow_context_begin(struct flow *f, uint64_t ip);
 

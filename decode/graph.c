@@ -202,6 +202,7 @@ struct line {
 	struct code code; /* holds `ip` */
 	uint64_t ip;      /* the next instruction */
 	uint64_t func_start, func_end;
+	bool switches_stacks;
 	uint64_t inline_from, inline_until; /* vaddrs for which `inlined` holds */
 	uint32_t inlined;
 };
@@ -343,7 +344,7 @@ static bool line_take(struct line *l, const struct insn *insn)
 		return true;
 	case INSN_XBEGIN:
 	case INSN_XEND:
-	case INSN_XABORT: hot->flags |= NODE_TX; return true;
+	case INSN_XABORT: return true;
 	case INSN_PTWRITE: hot->flags |= NODE_PTWRITE; return true;
 	}
 	return true;
@@ -421,6 +422,7 @@ static void discover(struct graph *g, space_id space, enum insn_mode mode, uint6
 			if (f) {
 				l.func_start = f->start;
 				l.func_end = f->end;
+				l.switches_stacks = f->role == FUNC_STACK_SWITCH;
 				if (f->start == l.code.vaddr)
 					l.hot->flags |= NODE_INTO_FUNCTION;
 			}
@@ -429,6 +431,9 @@ static void discover(struct graph *g, space_id space, enum insn_mode mode, uint6
 		done = line_take(&l, &insn);
 	}
 	l.hot->end_inline = l.inlined;
+	if (l.switches_stacks && (l.hot->kind == NODE_RETURN ||
+				  (l.hot->kind == NODE_JUMP && l.hot->flags & NODE_TAIL_JUMP)))
+		l.hot->flags |= NODE_STACK_SWITCH;
 	if (l.hot->insn_count && is_call_preceded(g, space, mode, ip, time_ns))
 		l.hot->flags |= NODE_CALL_PRECEDED;
 }

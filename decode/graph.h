@@ -54,7 +54,7 @@ enum {
 	NODE_CALL_NEXT = 4,     /* call to the next instruction: get-pc, no call */
 	NODE_INLINE_CHANGES = 8,/* the inline chain changes between ip and branch_ip */
 	NODE_PTWRITE = 16,      /* ends after a PTWRITE */
-	NODE_TX = 32,           /* ends after XBEGIN / at XEND, XABORT */
+	NODE_STACK_SWITCH = 32, /* leaves __switch_to_asm: another task's stack from here */
 	NODE_KERNEL = 64,
 	NODE_CALL_PRECEDED = 128, /* the bytes before ip end in a call instruction */
 };

@@ -172,8 +172,13 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 	if (f->out->items.count) {
 		struct flow_piece *before = vec_last(&f->out->items);
 
-		if (is_continuous)
+		if (is_continuous) {
+			static const uint8_t ovf[] = {0x02, 0xf3};
+			size_t n = before->count;
+
 			before->next_sync_ip = ip;
+			piece.after_overflow = memcmp(before->bytes + n - 2, ovf, 2) == 0;
+		}
 	}
 	if (time_is_possible(f, time_ns))
 		piece.header_time_ns = time_ns;
