@@ -42,6 +42,8 @@ void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes
 {
 	flow_emit(f, FLOW_GAP, cause, from, 0, lost_bytes);
 	f->lost_tnt = TNT_EMPTY;
+	f->lost_bit_count = 0;
+	flow_note_lost_bits(f, f->tnt);
 	f->stats.losses[cause]++;
 	f->state = FLOW_STATE_LOST;
 	f->gap = cause;
@@ -239,7 +241,11 @@ static void take_tip(struct flow *f, const struct packet *p)
 	if (f->state == FLOW_STATE_OFF)
 		flow_gap(f, LOSS_MISMATCH, 0, 0);
 	if (f->state == FLOW_STATE_LOST) {
-		flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
+		if (flow_retrace(f, f->last_ip))
+			flow_take_tip(f, f->last_ip);
+		else
+			flow_resume(f, f->last_ip, FLOW_RESUME_TIP);
+		f->lost_bit_count = 0;
 		return;
 	}
 	if (f->async) {
@@ -459,6 +465,7 @@ static void take_tnt(struct flow *f, const struct packet *p)
 		return;
 	if (f->state == FLOW_STATE_LOST) {
 		f->lost_tnt = tnt;
+		flow_note_lost_bits(f, tnt);
 		return;
 	}
 	f->async = f->guessed = false;

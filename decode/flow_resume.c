@@ -10,6 +10,11 @@
  * stack is no call of that function, unknown code called it and waits for its return: an
  * unknown entry stands for that.
  *
+ * A return out of unknown code is mostly compressed: a bit among those that the unknown code
+ * ran. For each set bit before a TIP the code behind the newest waiting call is followed with
+ * the bits that remain; one that uses them up at a branch which may go to the TIP's target
+ * tells where the return was.
+ *
  * A resume by TIP is a guess until the next packet is used. If that is a TIP for a return
  * which contradicts the return stack, the last bits of the TNT before are tried: as many as
  * bring the walk to a return that agrees with the stack. */
@@ -193,4 +198,72 @@ void flow_resume_agree(struct flow *f, uint64_t ip)
 		f->top = top;
 		memcpy(f->stack, stack, sizeof stack);
 	}
+}
+
+void flow_note_lost_bits(struct flow *f, uint64_t tnt)
+{
+	for (; tnt != TNT_EMPTY && tnt != 0; tnt <<= 1) {
+		if (f->lost_bit_count == FLOW_LOST_BITS) {
+			/* Only the last ones can be of code that is known again. */
+			f->lost_bit_count /= 2;
+			memmove(f->lost_bits, f->lost_bits + f->lost_bit_count, f->lost_bit_count);
+		}
+		f->lost_bits[f->lost_bit_count++] = tnt >> 63;
+	}
+}
+
+/* May the branch at f->node, for which no bit is left, go to `to`? `used` bits led to it. */
+static bool may_go_to(struct flow *f, node_id to, unsigned used)
+{
+	enum { USED_MIN = 3 }; /* fewer lead to some indirect branch by chance */
+	const struct node *n = &f->hot[f->node];
+
+	if (n->kind != NODE_CALL_INDIRECT && n->kind != NODE_JUMP_INDIRECT)
+		return false;
+	return used >= USED_MIN &&
+	       (f->hot[to].kind == NODE_MISSING || f->hot[to].flags & NODE_INTO_FUNCTION);
+}
+
+static bool follow_bits(struct flow *f, unsigned from)
+{
+	for (unsigned i = from; i < f->lost_bit_count; i++)
+		if (!flow_step_to_branch(f) || !flow_take_bit(f, f->lost_bits[i]))
+			return false;
+	return flow_step_to_branch(f);
+}
+
+bool flow_retrace(struct flow *f, uint64_t ip)
+{
+	enum { EVENTS_SPARE = 8 * FLOW_LOST_BITS };
+	bool code_was_missing = f->gap == LOSS_MISSING_CODE || f->gap == LOSS_BAD_IP;
+	size_t events = f->event_count;
+	uint64_t ordinal = f->ordinal;
+	node_id stack[FLOW_STACK];
+	unsigned depth = f->depth, top = f->top;
+
+	if (!code_was_missing || depth == 0 || f->stack[top] == FLOW_STACK_UNKNOWN ||
+	    f->event_capacity - events < EVENTS_SPARE)
+		return false;
+	node_id back = flow_target(f, stack_ip(f, 0)), to = flow_target(f, ip);
+	if (!back || !to || !flow_has_code(f, back))
+		return false;
+	memcpy(stack, f->stack, sizeof stack);
+	for (unsigned i = 0; i < f->lost_bit_count && f->err == ERR_NONE; i++) {
+		if (!f->lost_bits[i])
+			continue;
+		f->depth = depth - 1;
+		f->top = (top + FLOW_STACK - 1) % FLOW_STACK;
+		f->node = back;
+		flow_emit(f, FLOW_RESUME, FLOW_RESUME_TIP, 0, back, 0);
+		if (follow_bits(f, i + 1) && may_go_to(f, to, f->lost_bit_count - i - 1)) {
+			f->state = FLOW_STATE_ON;
+			return true;
+		}
+		f->event_count = events;
+		f->ordinal = ordinal;
+		f->depth = depth;
+		f->top = top;
+		memcpy(f->stack, stack, sizeof stack);
+	}
+	return false;
 }

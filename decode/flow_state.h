@@ -17,6 +17,7 @@
 
 enum {
 	FLOW_STACK = 64,           /* of the CPU's own: returns are compressed within it */
+	FLOW_LOST_BITS = 512,        /* beyond it, what code was missing for is too long to guess */
 	FLOW_TARGETS = 4096,       /* slots of the TIP target cache */
 	FLOW_DIRECT_MAX = 4096,  /* direct branches without a packet: stuck in a loop */
 	FLOW_BUFFER_FIRST = 16384, /* events */
@@ -94,6 +95,8 @@ struct flow {
 	/* in a gap */
 	enum loss gap;
 	uint64_t lost_tnt; /* the last TNT seen in it */
+	uint8_t lost_bits[FLOW_LOST_BITS]; /* TNT bits since the gap began or the last TIP in it */
+	unsigned lost_bit_count;
 	bool tried;        /* a TIP behind lost bytes was followed in this piece */
 	bool guessed;      /* resumed at a TIP, and no packet was used since */
 
@@ -123,6 +126,12 @@ static inline bool flow_has_code(const struct flow *f, node_id n)
 {
 	return f->hot[n].kind != NODE_MISSING && f->hot[n].kind != NODE_BAD;
 }
+
+/* Known code may have been entered again by a return in the bits before this TIP: follows
+ * them. True when they lead to a branch that may go to ip; execution is there. */
+bool flow_retrace(struct flow *f, uint64_t ip);
+/* More bits that unknown code has run. */
+void flow_note_lost_bits(struct flow *f, uint64_t tnt);
 
 /* flow_packet.c: one packet at f->p, which the walk cannot use. */
 void flow_packet(struct flow *f);
