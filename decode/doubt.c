@@ -87,6 +87,10 @@ bool strand_take_back_doubtful(struct strand *s)
 	s->top = d->top;
 	s->switched = d->switched;
 	s->now_ns = d->now_ns;
+	/* These may hold rows that are gone; the segment ends here. */
+	s->guess.frame_count = 0;
+	s->parked.count = s->parked_frames.count = s->jump_buffers.count = 0;
+	s->in_transaction = false;
 	vec_last(&t->segments)->edges = d->edges;
 	return true;
 }

@@ -208,8 +208,8 @@ void strand_park_from(struct strand *s, size_t first, unsigned flags)
 {
 	size_t last = s->stack.count;
 
-	if (first == 0)
-		guess_settle(s);
+	if (first < s->guess.frame_count)
+		guess_settle(s); /* its rows are parked now */
 	/* Only what waits for something can be entered again. */
 	while (last > first && (s->stack.items[last - 1].kind == FRAME_INLINED ||
 				s->stack.items[last - 1].ret == 0))
@@ -338,6 +338,7 @@ bool strand_guess_again(struct strand *s, node_id to)
 	memcpy(s->stack.items, right, kept * sizeof *right);
 	s->stack.count = kept + above;
 	s->top = kept - 1;
+	s->doubt.set = false; /* rows from before it change */
 	/* The rows of frames that have returned are the last ones: they stay. */
 	rows_become(s, s->stack.items, kept,
 		    end - (uint32_t)drawn_count(right + kept, returned - 1),

@@ -9,7 +9,7 @@
 #include "decode/tests/fake_code.h"
 #include "decode/tests/trace_promises.h"
 
-enum { STORIES = 1500, EVENTS = 120, FUNCS = 14, TASKS = 3, CPUS = 2 };
+enum { STORIES = 1500, EVENTS = 250, FUNCS = 14, TASKS = 3, CPUS = 2 };
 
 static uint64_t seed;
 
