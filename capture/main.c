@@ -209,9 +209,10 @@ static enum err build_perf_argv(struct capture *c, const struct session *s, bool
 
 static bool may_pause(const struct capture *c, const struct session *s)
 {
-	return s->trigger && !trigger_patches_code(s->trigger) && c->options->snapshots <= 1 &&
-	       !c->options->min_history_ns && c->caps->kernel_aux_pause &&
-	       version_at_least(c->caps->perf.version, 6, 13);
+	/* perf gives a filter to the last event of a group, which is not the trace then */
+	return s->trigger && c->options->filter_count == 0 && !trigger_patches_code(s->trigger) &&
+	       c->options->snapshots <= 1 && !c->options->min_history_ns &&
+	       c->caps->kernel_aux_pause && version_at_least(c->caps->perf.version, 6, 13);
 }
 
 /* Starts all and records; then the bundle, while the processes may still live. */
