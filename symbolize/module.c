@@ -152,7 +152,8 @@ bool module_load_symbols(struct module_entry *m, const struct search *search,
 		bool whole = m->image || object_find_section(code, ".symtab");
 
 		if ((!whole && !module_load_debug(m, search, strings)) ||
-		    (!whole && !m->debug && minidebug_open(code, &m->mini) == ERR_NOMEM) ||
+		    (!whole && !m->debug && !m->mini &&
+		     minidebug_open(code, &m->mini) == ERR_NOMEM) ||
 		    (m->mini && !symtab_add(&table, m->mini)) || !symtab_add(&table, code) ||
 		    (!whole && m->debug && !symtab_add(&table, m->debug)) ||
 		    !symtab_finish(&table)) {

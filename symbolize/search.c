@@ -423,20 +423,19 @@ bool search_kallsyms(const struct search *s, const struct module_request *wanted
 	return host_kernel_is(wanted->build_id, wanted->build_id_bytes);
 }
 
-/* Beside the debug file, or at a path as the compiler or linker wrote it: below the symfs. */
+/* At a path as the compiler or linker wrote it, or beside the debug file. `directory` (NULL =
+ * not known) is what a relative name starts from. */
 static bool attempt_written(const struct search *s, struct attempt *a, const char *debug_path,
 			    const char *directory, const char *name)
 {
-	const char *symfs = s->options->symfs, *slash = strrchr(debug_path, '/');
+	const char *root = s->options->symfs ? s->options->symfs : "";
 	const char *leaf = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+	const char *slash = strrchr(debug_path, '/');
 	int length = slash ? (int)(slash - debug_path) : 0;
 
-	if (name[0] == '/' || directory)
-		if (name[0] == '/'
-			    ? symfs ? attempt_below(a, symfs, "%s", name) : attempt(a, "%s", name)
-		    : symfs ? attempt_below(a, symfs, "/%s/%s", directory, name)
-			    : attempt(a, "%s/%s", directory, name))
-			return true;
+	if (name[0] == '/' ? attempt_below(a, root, "%s", name)
+			   : directory && attempt_below(a, root, "/%s/%s", directory, name))
+		return true;
 	return (name[0] != '/' && attempt(a, "%.*s/%s", length, debug_path, name)) ||
 	       attempt(a, "%.*s/%s", length, debug_path, leaf);
 }
