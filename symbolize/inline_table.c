@@ -528,14 +528,16 @@ const char *inline_table_name(struct inline_table *t, uint32_t node)
 /* Read on first use; NULL when memory is short. */
 static struct line_table *unit_lines(struct line_table **kept, const struct debug_unit *u)
 {
-	if (*kept)
-		return *kept;
-	struct line_table *lines = calloc(1, sizeof *lines);
-	if (lines && !line_table_read(lines, u)) {
-		lines_free(lines);
-		lines = NULL;
+	if (!*kept) {
+		struct line_table *lines = calloc(1, sizeof *lines);
+
+		if (lines && !line_table_read(lines, u)) {
+			lines_free(lines);
+			lines = NULL;
+		}
+		*kept = lines;
 	}
-	return *kept = lines;
+	return *kept;
 }
 
 bool inline_table_call_file(struct inline_table *t, uint32_t node, char path[PATH_MAX])

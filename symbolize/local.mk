@@ -33,7 +33,7 @@ TINY_ELF = symbolize/tests/tiny_elf.c symbolize/tests/tiny_elf.h
 if HAVE_CRITERION
 check_PROGRAMS += symbolize/tests/demangle_test symbolize/tests/eh_frame_test \
   symbolize/tests/generated_test symbolize/tests/jit_test symbolize/tests/nomem_test symbolize/tests/object_test \
-  symbolize/tests/search_test \
+  symbolize/tests/role_test symbolize/tests/search_test \
   symbolize/tests/symbolize_test symbolize/tests/symtab_test
 symbolize_tests_demangle_test_SOURCES = symbolize/tests/demangle_test.c
 symbolize_tests_demangle_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
@@ -55,6 +55,9 @@ symbolize_tests_nomem_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=
 symbolize_tests_object_test_SOURCES = symbolize/tests/object_test.c $(TINY_ELF)
 symbolize_tests_object_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_object_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
+symbolize_tests_role_test_SOURCES = symbolize/tests/role_test.c
+symbolize_tests_role_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+symbolize_tests_role_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
 symbolize_tests_search_test_SOURCES = symbolize/tests/search_test.c
 symbolize_tests_search_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 symbolize_tests_search_test_LDADD = $(SYMBOLIZE_LIBS) $(CRITERION_LIBS)
@@ -76,5 +79,6 @@ noinst_PROGRAMS += symbolize/frames
 symbolize_frames_SOURCES = symbolize/frames.c
 symbolize_frames_LDADD = $(SYMBOLIZE_LIBS)
 
-check_SCRIPTS += symbolize/tests/files.test symbolize/tests/inlines.test
-EXTRA_DIST += symbolize/tests/files.test symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines
+check_SCRIPTS += symbolize/tests/files.test symbolize/tests/inlines.test \
+  symbolize/tests/plt.test
+EXTRA_DIST += docs/symbols.md symbolize/tests/plt.test symbolize/tests/files.test symbolize/tests/inlines.test symbolize/tests/inline_sample.cc scripts/compare-inlines
