@@ -44,6 +44,11 @@ enum err flow_new(struct graph *graph, const struct sideband *sideband, unsigned
 							   "__switch_to_asm", &id, 1) > 0;
 		graph_unlock(graph);
 	}
+	if (!flow_filter_parse(&f->filter,
+			       intern_text(&sideband->names, sideband->config.filter))) {
+		flow_free(f);
+		return error_set(error, ERR_NOMEM, "out of memory");
+	}
 	*result = f;
 	return ERR_NONE;
 }
@@ -53,6 +58,7 @@ void flow_free(struct flow *f)
 	if (!f)
 		return;
 	flow_time_done(&f->time);
+	flow_filter_done(&f->filter);
 	vec_done(&f->payloads);
 	free(f->events);
 	free(f);

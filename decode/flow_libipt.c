@@ -143,6 +143,17 @@ static void take_branch(struct flow_libipt *l, uint64_t ip)
 		flow_take_tip(f, ip);
 }
 
+/* On its way to a PTWRITE libipt runs through calls and jumps without ending the block. */
+static void walk_inside(struct flow *f, const struct pt_block *block)
+{
+	f->node = flow_target(f, block->ip);
+	for (unsigned i = 0; i < block->ninsn && f->node && flow_node_is_direct(f, f->node) &&
+			     !graph_node_has_instruction(f->graph, f->node, block->end_ip);
+	     i++)
+		if (!flow_step(f))
+			return;
+}
+
 static void take_block(struct flow_libipt *l, const struct pt_block *block)
 {
 	struct flow *f = l->flow;
@@ -151,11 +162,13 @@ static void take_block(struct flow_libipt *l, const struct pt_block *block)
 		return;
 	if (l->end_ip)
 		take_branch(l, block->ip);
+	node_id n = flow_target(f, block->end_ip);
+	if (n && f->cold[n].branch == INSN_PTWRITE)
+		walk_inside(f, block);
 	f->ordinal += block->ninsn - 1u;
 	f->mode = block->mode == ptem_64bit ? INSN_64 : INSN_32;
 	l->end_ip = block->end_ip;
 	/* A block may also end where code is only cut into pieces. */
-	node_id n = flow_target(f, block->end_ip);
 	if (n && f->cold[n].branch_ip != block->end_ip)
 		l->end_ip = 0;
 }

@@ -108,28 +108,53 @@ static bool walk_to(struct flow *f, uint64_t ip)
 	return false;
 }
 
+static bool is_filtered_out(const struct flow *f, uint64_t ip)
+{
+	return !flow_filter_passes(&f->filter, f->sideband, f->space, ip);
+}
+
+/* Does the branch at n leave traced code for *ip? Without an ip of the packet's the filter says
+ * where that is. */
+static bool leaves(const struct flow *f, node_id n, bool has_ip, uint64_t *ip)
+{
+	const struct node_cold *cold = &f->cold[n];
+	uint8_t kind = f->hot[n].kind;
+	bool is_cond = kind == NODE_COND;
+
+	if (!is_cond && kind != NODE_JUMP && kind != NODE_CALL)
+		return false;
+	if (has_ip)
+		return cold->target_ip == *ip || (is_cond && cold->end_ip == *ip);
+	if (is_filtered_out(f, cold->target_ip)) {
+		*ip = cold->target_ip;
+		return true;
+	}
+	*ip = cold->end_ip;
+	return is_cond && is_filtered_out(f, cold->end_ip);
+}
+
 /* Along direct branches to the one that left traced code. */
 static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
 {
 	for (unsigned i = 0; i < FLOW_DIRECT_MAX && f->err == ERR_NONE; i++) {
-		node_id n = f->node;
-		const struct node_cold *cold = &f->cold[n];
+		node_id n = f->node, to = 0;
 		uint8_t kind = f->hot[n].kind;
-		bool leaves = has_ip &&
-			      (cold->target_ip == ip || (kind == NODE_COND && cold->end_ip == ip));
 
 		if (!flow_has_code(f, n)) {
 			flow_no_code(f);
 			return;
 		}
-		if (!leaves && flow_node_is_direct(f, n)) {
+		if (leaves(f, n, has_ip, &ip)) {
+			to = flow_target(f, ip);
+		} else if (flow_node_is_direct(f, n)) {
 			if (!flow_step(f))
 				break;
 			continue;
-		}
-		if (!leaves && kind == NODE_COND && !f->sideband->config.filter.v)
+		} else if (kind == NODE_COND) {
 			break;
-		node_id to = has_ip ? flow_target(f, ip) : 0;
+		} else if (has_ip) {
+			to = flow_target(f, ip);
+		}
 		if (kind == NODE_RETURN)
 			flow_pop(f);
 		else if (kind == NODE_CALL || kind == NODE_CALL_INDIRECT)
@@ -138,6 +163,7 @@ static void walk_out(struct flow *f, bool has_ip, uint64_t ip)
 		flow_emit(f, FLOW_END, kind == NODE_SYSCALL ? FLOW_END_SYSCALL : FLOW_END_BRANCH, n,
 			  to, 0);
 		f->state = FLOW_STATE_OFF;
+		f->node = 0;
 		return;
 	}
 	flow_gap(f, LOSS_MISMATCH, f->node, 0);

@@ -8,6 +8,7 @@
 
 #include "common/vec.h"
 #include "decode/flow.h"
+#include "decode/flow_filter.h"
 #include "decode/flow_time.h"
 #include "decode/graph.h"
 #include "decode/packet.h"
@@ -54,6 +55,7 @@ struct flow {
 	struct node_cold *cold;
 	struct flow_stats stats;
 	struct flow_time time;
+	struct flow_filter filter;
 	VEC(uint64_t) payloads;
 	enum err err; /* ERR_NOMEM: stop */
 
