@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "decode/call_store.h"
 #include "decode/join.h"
 
 #define CALLCHAIN_MARK ((uint64_t)-4095) /* from here on: PERF_CONTEXT_KERNEL, _USER ... */
@@ -98,7 +99,7 @@ static bool anchor_add(struct anchorer *a, struct thread *t, uint32_t home, cons
 		struct added_root root = {home, (uint32_t)a->added.count, (uint32_t)t->calls.count};
 
 		row.what = nodes[i];
-		if (!vec_push(&t->calls, row) || !vec_push(&a->added, root))
+		if (!calls_add(a->trace, t, row) || !vec_push(&a->added, root))
 			return false;
 		t->calls.items[child].parent = root.row;
 		child = root.row;

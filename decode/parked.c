@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/call_store.h"
+
 enum {
 	PARKED_MAX = 256, /* stacks remembered per thread; the oldest are forgotten */
 	PARKED_FRAMES_MAX = 1 << 20,
@@ -179,7 +181,7 @@ static bool rows_reopen(struct strand *s, const struct frame *frames, size_t cou
 	if (t->calls.count + reserved >= CALL_NONE)
 		return false;
 	for (size_t i = 0; i < reserved; i++)
-		if (!vec_push(&t->calls, row))
+		if (!calls_add(s->weave->trace, t, row))
 			return false;
 	if (reserved && !vec_push(&t->bases, s->guess.first_row + (uint32_t)reserved))
 		return false;

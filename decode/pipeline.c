@@ -213,6 +213,7 @@ static enum err pipeline_decode(struct pipeline *p)
 	enum err err = graph_new(&p->in.sideband, p->in.symbolizer,
 				 p->o->no_inline ? GRAPH_NO_INLINE : 0, &p->graph, p->error);
 
+	p->trace.spill_bytes = p->o->max_memory_bytes / 2; /* calls are most of what is kept */
 	if (err == ERR_NONE)
 		err = weaver_new(&p->in.sideband, p->in.symbolizer, p->graph, &p->trace,
 				 &p->weaver);

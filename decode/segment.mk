@@ -2,6 +2,7 @@
 libdecode_a_SOURCES += \
   decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
+  decode/call_store.c decode/call_store.h \
   decode/doubt.c decode/doubt.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
@@ -29,4 +30,11 @@ decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
   decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_random_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_segment_random_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+endif
+
+if HAVE_CRITERION
+check_PROGRAMS += decode/tests/call_store_test
+decode_tests_call_store_test_SOURCES = decode/tests/call_store_test.c
+decode_tests_call_store_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_call_store_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 endif

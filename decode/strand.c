@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "decode/away.h"
+#include "decode/call_store.h"
 #include "decode/doubt.h"
 #include "decode/parked.h"
 
@@ -169,7 +170,7 @@ inline uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t
 	struct thread *t = s->thread;
 	uint32_t parent = strand_top_row(s);
 
-	if (t->calls.count >= CALL_NONE - 1 || !vec_reserve(&t->calls, t->calls.count + 1)) {
+	if (t->calls.count >= CALL_NONE - 1 || !calls_reserve(s->weave->trace, t, t->calls.count + 1)) {
 		s->weave->out_of_memory = true;
 		return CALL_NONE;
 	}
@@ -295,7 +296,7 @@ void strand_add_root(struct strand *s, node_id node)
 		strand_push(s, node, 0, 0, CALL_START_INFERRED);
 		return;
 	}
-	if (t->calls.count >= CALL_NONE - 1 || !vec_push(&t->calls, row)) {
+	if (t->calls.count >= CALL_NONE - 1 || !calls_add(s->weave->trace, t, row)) {
 		s->weave->out_of_memory = true;
 		return;
 	}

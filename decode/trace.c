@@ -1,6 +1,8 @@
 /* See trace.h. */
 #include "decode/trace.h"
 
+#include "decode/call_store.h"
+
 const char *join_evidence_name(enum join_evidence evidence)
 {
 	switch (evidence) {
@@ -18,7 +20,7 @@ const char *join_evidence_name(enum join_evidence evidence)
 
 void thread_done(struct thread *t)
 {
-	vec_done(&t->calls);
+	calls_done(t);
 	vec_done(&t->segments);
 	vec_done(&t->roots);
 	vec_done(&t->bases);

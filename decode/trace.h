@@ -127,9 +127,13 @@ struct arrow {
 	uint8_t kind;      /* enum arrow_kind */
 };
 
+enum calls_place { CALLS_IN_HEAP, CALLS_MAPPED, CALLS_IN_FILE };
+
 struct thread {
 	task_id task;
 	VEC(struct call) calls;
+	enum calls_place calls_place; /* see call_store.h */
+	int calls_fd;                 /* of CALLS_IN_FILE */
 	VEC(struct segment) segments;
 	VEC(uint32_t) roots;
 	VEC(uint32_t) bases;
@@ -161,6 +165,8 @@ struct trace {
 	VEC(struct trace_mark) marks;
 	uint64_t start_ns, end_ns; /* of everything drawn */
 	uint64_t call_count;       /* CALL_FRAME calls drawn */
+	uint64_t spill_bytes;      /* calls beyond this much memory go to a file; 0 = never */
+	uint64_t mapped_bytes;     /* of all threads' CALLS_MAPPED */
 };
 
 void thread_done(struct thread *t);
