@@ -199,6 +199,15 @@ static void begin_to_stop(struct loop *l)
 	l->progress_at = l->now;
 }
 
+/* As soon as the snapshot under way, if there is one, is acknowledged. */
+static void ask_to_stop(struct loop *l)
+{
+	if (l->phase == RECORDING)
+		l->stop_at = l->now;
+	else
+		begin_to_stop(l);
+}
+
 static void take_snapshot(struct loop *l)
 {
 	struct session *s = l->s;
@@ -269,7 +278,7 @@ static void on_signal(struct loop *l, const struct signalfd_siginfo *info)
 		l->killed = true;
 	}
 	s->interrupted = true;
-	begin_to_stop(l);
+	ask_to_stop(l);
 }
 
 static void on_acks(struct loop *l)
@@ -440,7 +449,7 @@ static void watch_times(struct loop *l)
 		l->look_every = l->look_every * 3 < LOOK_MAX_MS ? l->look_every * 3 : LOOK_MAX_MS;
 		l->look_at = l->now + l->look_every;
 	}
-	if (l->phase == RECORDING && l->now >= l->stop_at)
+	if (l->phase == RECORDING && l->now >= l->stop_at && l->ack_by == 0)
 		begin_to_stop(l);
 	if (l->ack_by && l->now > l->ack_by) {
 		log_warn("perf did not acknowledge a snapshot within %d s", ACK_PATIENCE_MS / 1000);
@@ -457,7 +466,7 @@ static int timeout_ms(const struct loop *l)
 		next = l->now + READY_POLL_MS;
 	if (l->phase == RECORDING) {
 		next = l->look_at < next ? l->look_at : next;
-		next = l->stop_at < next ? l->stop_at : next;
+		next = l->ack_by == 0 && l->stop_at < next ? l->stop_at : next;
 		if (l->s->trigger)
 			next = l->rescan_at < next ? l->rescan_at : next;
 		else if (!l->s->triggers_resolved && l->s->tracee.pid > 0)
