@@ -238,18 +238,16 @@ static void enter(struct recorder *rc, struct thread *t)
 	t->syscall = -1;
 }
 
-static const struct {
-	uint8_t rec;
-} branch_of[] = {
-	[INSN_CALL] = {REC_CALL}, [INSN_ICALL] = {REC_ICALL}, [INSN_RET] = {REC_RET},
-	[INSN_JMP] = {REC_JMP},   [INSN_IJMP] = {REC_IJMP},   [INSN_JCC] = {REC_JCC},
+static const uint8_t branch_of[] = {
+	[INSN_CALL] = REC_CALL, [INSN_ICALL] = REC_ICALL, [INSN_RET] = REC_RET,
+	[INSN_JMP] = REC_JMP,   [INSN_IJMP] = REC_IJMP,   [INSN_JCC] = REC_JCC,
 };
 
 static void finish_branch(struct recorder *rc, struct thread *t, uint64_t from, uint64_t sp)
 {
 	struct insn insn = t->insn;
 	uint64_t next = from + insn.length;
-	enum rec_kind kind = branch_of[insn.kind].rec;
+	enum rec_kind kind = branch_of[insn.kind];
 	bool ok = true;
 
 	if (insn.kind == INSN_JCC && t->regs.rip == next)
