@@ -61,9 +61,8 @@ static bool strand_take_back(struct strand *s, struct join *j)
 	return true;
 }
 
-/* Ends the open segment at the loss and starts the next one at `to`. */
-static void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned cause,
-			 node_id to, bool barrier)
+void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned cause, node_id to,
+		  bool barrier)
 {
 	struct join j = {.lost_ns = lost_ns,
 			 .resumed_ns = s->now_ns,

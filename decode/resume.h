@@ -19,6 +19,9 @@ void strand_on_resume(struct strand *s, node_id to, unsigned how /* enum flow_re
 bool strand_exec_barrier(struct strand *s, node_id left_at, uint64_t left_ns, node_id to);
 /* The stack is deeper than any real one: the edge from -> to starts afresh. */
 void strand_give_up(struct strand *s, node_id from, node_id to);
+/* Ends the open segment at the loss and starts the next one at `to`. */
+void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned cause, node_id to,
+		  bool barrier);
 /* Execution was expected to go on at `expected` (0: no idea) but does at `to`. */
 void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to);
 /* Re-entry into a filter, or into known code out of missing code. */

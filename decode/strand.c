@@ -210,7 +210,7 @@ void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsi
 			  .ret = ret,
 			  .func = n->func,
 			  .site = site,
-			  .is_setjmp = role == FUNC_SETJMP};
+			  .role = (uint8_t)role};
 
 	if (n->kind == NODE_MISSING) {
 		f.kind = FRAME_MISSING;
@@ -268,7 +268,8 @@ void strand_replace_top(struct strand *s, node_id node)
 		flags |= CALL_SIGNAL; /* the new frame still returns to the restorer */
 	strand_push(s, node, old.ret, old.site, flags);
 	struct frame *f = &s->stack.items[s->top];
-	f->is_setjmp |= old.is_setjmp;
+	if (old.role == FUNC_SETJMP || old.role == FUNC_LONGJMP)
+		f->role = old.role;
 	if (is_tail_call && f->call != CALL_NONE) {
 		struct arrow arrow = {.time_ns = edge_ns, .from = old.call, .to = f->call};
 
@@ -306,9 +307,11 @@ void strand_add_root(struct strand *s, node_id node)
 	t->bases.count = first_base;
 	if (!vec_push(&t->bases, index) || !vec_push(&t->roots, index))
 		s->weave->out_of_memory = true;
-	strand_push_frame(s, (struct frame){.call = index,
-					    .func = strand_node(s, node)->func,
-					    .kind = missing ? FRAME_MISSING : FRAME_PHYSICAL});
+	strand_push_frame(
+		s, (struct frame){.call = index,
+				  .func = strand_node(s, node)->func,
+				  .role = (uint8_t)weave_role(s->weave, strand_node(s, node)->func),
+				  .kind = missing ? FRAME_MISSING : FRAME_PHYSICAL});
 	strand_inline_to(s, node);
 }
 
@@ -408,7 +411,8 @@ void strand_start_segment(struct strand *s, node_id node, uint32_t join)
 
 	s->first_root = t->roots.count;
 	const struct join *j = join == CALL_NONE ? NULL : &t->joins.items[join];
-	if (j && (j->cause != LOSS_NONE || j->evidence != JOIN_BARRIER)) {
+	/* Nothing to draw where no time was lost: exec, an unwind beyond what is known. */
+	if (j && (j->cause != LOSS_NONE || j->lost_ns < j->resumed_ns)) {
 		enum bracket_kind kind =
 			j->cause == LOSS_MISSING_CODE ? BRACKET_MISSING_CODE : BRACKET_LOST;
 

@@ -33,10 +33,10 @@ enum frame_kind {
 struct frame {
 	uint32_t call; /* row in thread.calls; CALL_NONE = not drawn */
 	node_id ret;
-	uint32_t func;  /* func_id.v, or inline_id.v of an inlined frame */
-	node_id site;   /* node of the waiting call */
-	uint8_t kind;   /* enum frame_kind */
-	bool is_setjmp; /* entered as setjmp, though another function may return for it */
+	uint32_t func; /* func_id.v, or inline_id.v of an inlined frame */
+	node_id site;  /* node of the waiting call */
+	uint8_t kind;  /* enum frame_kind */
+	uint8_t role;  /* enum func_role it was entered as, though another may return for it */
 };
 
 /* A stack that was left (parked.h). */

@@ -200,7 +200,32 @@ static bool strand_return_beside(struct strand *s, node_id to)
 	return true;
 }
 
-static void strand_return_to_nobody(struct strand *s, node_id to)
+/* Does the top frame, or who called it, unwind the stack? */
+static bool strand_is_unwinding(const struct strand *s)
+{
+	int looked = 0;
+
+	for (size_t i = s->top + 1; i-- > 0 && looked < 2;) {
+		if (s->stack.items[i].kind == FRAME_INLINED)
+			continue;
+		enum func_role role = s->stack.items[i].role;
+		if (role == FUNC_UNWINDER || role == FUNC_UNWIND_RESUME || role == FUNC_LONGJMP)
+			return true;
+		looked++;
+	}
+	return false;
+}
+
+/* The stack has been unwound beyond all that is known of it, by an unknown number of frames. */
+static bool strand_unwind_beyond(struct strand *s, node_id from, node_id to)
+{
+	if (!strand_is_unwinding(s))
+		return false;
+	strand_break(s, s->now_ns, from, LOSS_NONE, to, false);
+	return true;
+}
+
+static void strand_return_to_nobody(struct strand *s, node_id from, node_id to)
 {
 	const struct node *n = strand_node(s, to);
 	const struct frame *f = &s->stack.items[s->top];
@@ -208,7 +233,8 @@ static void strand_return_to_nobody(struct strand *s, node_id to)
 
 	if (n->flags & NODE_INTO_FUNCTION) {
 		strand_replace_top(s, to);
-	} else if (strand_return_beside(s, to) || strand_unwind(s, to)) {
+	} else if (strand_return_beside(s, to) || strand_unwind(s, to) ||
+		   (!(n->flags & NODE_CALL_PRECEDED) && strand_unwind_beyond(s, from, to))) {
 		return;
 	} else if (n->func == f->func && !bottom) {
 		strand_inline_to(s, to); /* call +0 used as a push */
@@ -247,7 +273,7 @@ static void strand_land(struct strand *s, node_id from, node_id to)
 	else if (at == 0)
 		strand_add_root(s, to);
 	else
-		strand_return_to_nobody(s, to);
+		strand_return_to_nobody(s, from, to);
 }
 
 void strand_return(struct strand *s, node_id from, node_id to)
@@ -265,7 +291,7 @@ void strand_return(struct strand *s, node_id from, node_id to)
 			strand_add_root(s, to);
 		return;
 	}
-	bool is_setjmp = f->is_setjmp;
+	bool is_setjmp = f->role == FUNC_SETJMP;
 	strand_pop_to(s, s->top, 0);
 	if (is_setjmp)
 		strand_note_setjmp(s, to);
@@ -351,7 +377,7 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 			}
 			if (indirect && strand_switch_back(s, to))
 				return;
-			if (strand_unwind(s, to))
+			if (strand_unwind(s, to) || (indirect && strand_unwind_beyond(s, from, to)))
 				return;
 		}
 	}
