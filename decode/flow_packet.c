@@ -10,6 +10,8 @@
  * interrupt is on its way, whose TIP or TIP.PGD follows. */
 #include "decode/flow_state.h"
 
+#include <string.h>
+
 static bool is_time_packet(uint8_t kind)
 {
 	return kind == PACKET_TSC || kind == PACKET_TMA || kind == PACKET_MTC ||
@@ -54,6 +56,7 @@ void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes
 
 void flow_no_code(struct flow *f)
 {
+	f->entered[f->entered_next++ % FLOW_ENTERED] = f->node;
 	enum loss cause = LOSS_MISSING_CODE;
 
 	if (f->hot[f->node].kind == NODE_BAD)
@@ -570,6 +573,7 @@ void flow_start_piece(struct flow *f)
 	f->depth = f->top = 0;
 	f->async = f->in_tx = f->tx_aborts = f->guessed = false;
 	f->tried = f->bottom_unknown = false;
+	memset(f->entered, 0, sizeof f->entered);
 	f->bind = 0;
 	f->task = (task_id){0};
 	f->space = (space_id){0};

@@ -49,6 +49,17 @@ static size_t base_length(const char *name)
 	return strcspn(name, "@");
 }
 
+/* Is `name` (perhaps "f@plt") the linker's name of that function? Called with the lock. */
+static bool is_named(const struct flow *f, node_id function, str_id name)
+{
+	struct symbolizer *s = graph_symbolizer(f->graph);
+	const char *wanted = symbolizer_text(s, name);
+	const char *is = symbolizer_text(
+		s, symbolizer_func_linkage_name(s, (func_id){f->hot[function].func}));
+
+	return base_length(wanted) == base_length(is) && strncmp(wanted, is, base_length(is)) == 0;
+}
+
 /* Does the call instruction of this node call that function, directly, by PLT or by GOT? */
 static bool calls(const struct flow *f, node_id call, node_id function)
 {
@@ -82,11 +93,7 @@ static bool calls(const struct flow *f, node_id call, node_id function)
 	if (!name.v)
 		return false;
 	graph_lock(f->graph);
-	const char *wanted = symbolizer_text(s, name);
-	const char *is = symbolizer_text(
-		s, symbolizer_func_linkage_name(s, (func_id){f->hot[function].func}));
-	bool same =
-		base_length(wanted) == base_length(is) && strncmp(wanted, is, base_length(is)) == 0;
+	bool same = is_named(f, function, name);
 	graph_unlock(f->graph);
 	return same;
 }
@@ -220,6 +227,21 @@ static bool may_go_to(struct flow *f, node_id to, unsigned used)
 
 	if (n->kind != NODE_CALL_INDIRECT && n->kind != NODE_JUMP_INDIRECT)
 		return false;
+	for (unsigned i = 0; i < FLOW_ENTERED; i++)
+		if (f->entered[i] == to)
+			return true; /* known code went there before */
+	if (n->kind == NODE_JUMP_INDIRECT && f->hot[to].flags & NODE_INTO_FUNCTION) {
+		struct symbolizer *s = graph_symbolizer(f->graph);
+		func_id id = {n->func};
+
+		graph_lock(f->graph);
+		const struct func *plt = symbolizer_func_get(s, id);
+		bool named = plt && plt->role == FUNC_PLT &&
+			     is_named(f, to, symbolizer_func_linkage_name(s, id));
+		graph_unlock(f->graph);
+		if (named)
+			return true;
+	}
 	return used >= USED_MIN &&
 	       (f->hot[to].kind == NODE_MISSING || f->hot[to].flags & NODE_INTO_FUNCTION);
 }

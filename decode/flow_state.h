@@ -19,6 +19,7 @@
 enum {
 	FLOW_STACK = 64,           /* of the CPU's own: returns are compressed within it */
 	FLOW_LOST_BITS = 512,        /* beyond it, what code was missing for is too long to guess */
+	FLOW_ENTERED = 8,
 	FLOW_TARGETS = 4096,       /* slots of the TIP target cache */
 	FLOW_DIRECT_MAX = 4096,  /* direct branches without a packet: stuck in a loop */
 	FLOW_BUFFER_FIRST = 16384, /* events */
@@ -99,6 +100,8 @@ struct flow {
 	uint64_t lost_tnt; /* the last TNT seen in it */
 	uint8_t lost_bits[FLOW_LOST_BITS]; /* TNT bits since the gap began or the last TIP in it */
 	unsigned lost_bit_count;
+	node_id entered[FLOW_ENTERED]; /* missing code that known code went to lately: a ring */
+	unsigned entered_next;
 	bool tried;        /* a TIP behind lost bytes was followed in this piece */
 	bool guessed;      /* resumed at a TIP, and no packet was used since */
 
