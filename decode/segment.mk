@@ -23,6 +23,13 @@ decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c \
 decode_tests_segment_cases_LDADD = libdecode.a $(COMMON_LIBS)
 EXTRA_DIST += $(srcdir)/decode/tests/cases
 
+# How well losses are joined; run by scripts/cut-experiment, and once by the test.
+noinst_PROGRAMS += decode/tests/cut_experiment
+decode_tests_cut_experiment_SOURCES = decode/tests/cut_experiment.c
+decode_tests_cut_experiment_LDADD = $(SIDEBAND_LIBS)
+check_SCRIPTS += decode/tests/cut.test
+EXTRA_DIST += decode/tests/cut.test
+
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/segment_random_test
 decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
