@@ -71,6 +71,29 @@ static bool object_add_sections(struct object *o, const Elf64_Ehdr *header, uint
 	return true;
 }
 
+/* perf inject --jit of kernels before 6.0 writes no program headers: sections stand in. */
+static bool object_segments_of_sections(struct object *o)
+{
+	free(o->segments);
+	o->segments = calloc(o->section_count, sizeof *o->segments);
+	if (!o->segments)
+		return false;
+	for (size_t i = 1; i < o->section_count && o->segment_count < OBJECT_MAX_LOAD; i++) {
+		const struct object_section *s = &o->sections[i];
+
+		if (!(s->flags & SHF_ALLOC) || s->type != SHT_PROGBITS ||
+		    !object_has(o, s->file_off, s->bytes))
+			continue;
+		o->segments[o->segment_count++] =
+			(struct object_segment){.vaddr = s->vaddr,
+						.file_off = s->file_off,
+						.file_bytes = s->bytes,
+						.memory_bytes = s->bytes,
+						.executable = s->flags & SHF_EXECINSTR};
+	}
+	return true;
+}
+
 /* Counts beyond 16 bits are kept in the fields of section 0 (gABI, "Extended numbering"). */
 static bool object_read_headers(struct object *o, const Elf64_Ehdr *header)
 {
@@ -94,6 +117,9 @@ static bool object_read_headers(struct object *o, const Elf64_Ehdr *header)
 		sections = 0;
 	}
 	if (!object_add_segments(o, header, segments) || !object_add_sections(o, header, sections))
+		return false;
+	if (header->e_phnum == 0 && o->type == ET_DYN && o->section_count &&
+	    !object_segments_of_sections(o))
 		return false;
 	for (uint64_t i = 0; i < o->section_count && names < o->section_count; i++) {
 		uint32_t offset;

@@ -44,6 +44,22 @@ Test(object, segments_sections_and_build_id)
 	object_free(o);
 }
 
+Test(object, sections_stand_in_for_program_headers)
+{
+	struct object *o = NULL;
+	size_t bytes;
+	uint8_t *heap = tiny_elf(TINY_SYMBOLS, &bytes);
+
+	cr_assert_not_null(heap);
+	memset(heap + 56, 0, 2); /* e_phnum */
+	cr_assert_eq(object_from_heap("tiny", heap, bytes, &o, NULL), ERR_NONE);
+	struct bytes code = object_code(o, TINY_TEXT + 1);
+	cr_expect_eq(bytes_left(&code), 255);
+	code = object_code(o, 0x2800);
+	cr_expect_eq(bytes_left(&code), 0);
+	object_free(o);
+}
+
 Test(object, what_is_no_object)
 {
 	static const struct {
