@@ -37,13 +37,13 @@ typedef struct {
 
 /* What is pointed to must outlive the symbolizer. */
 struct symbolizer_options {
-	const char *symfs;              /* files at their recorded path below it; NULL = host */
-	const char *const *debug_dirs;  /* NULL-terminated; searched by build id and debuglink */
-	const char *const *perf_maps;   /* NULL-terminated FILEs: perf-PID.map */
-	const char *const *jitdumps;    /* NULL-terminated FILEs: jit-PID.dump */
-	const char *kcore, *kallsyms;   /* NULL = none */
-	const struct bundle *bundle;    /* a capture bundle, open: searched first; NULL = none */
-	bool debuginfod;                /* may ask servers of $DEBUGINFOD_URLS; off = never a network */
+	const char *symfs;             /* files at their recorded path below it; NULL = host */
+	const char *const *debug_dirs; /* NULL-terminated; searched by build id and debuglink */
+	const char *const *perf_maps;  /* NULL-terminated FILEs: perf-PID.map */
+	const char *const *jitdumps;   /* NULL-terminated FILEs: jit-PID.dump */
+	const char *kcore, *kallsyms;  /* NULL = none */
+	const struct bundle *bundle;   /* a capture bundle, open: searched first; NULL = none */
+	bool debuginfod; /* may ask servers of $DEBUGINFOD_URLS; off = never a network */
 	bool no_demangle;
 	bool no_inline;
 };
@@ -51,7 +51,7 @@ struct symbolizer_options {
 /* What the recording says about a mapped file. */
 struct module_request {
 	const char *path;        /* as recorded, e.g. "/usr/lib/libc.so.6", "[vdso]", "//anon",
-	                            "[kernel.kallsyms]_text", "[nf_tables]", "/memfd:x (deleted)" */
+				    "[kernel.kallsyms]_text", "[nf_tables]", "/memfd:x (deleted)" */
 	const uint8_t *build_id; /* NULL = not recorded */
 	size_t build_id_bytes;
 	bool kernel;
@@ -66,30 +66,30 @@ enum module_state {
 };
 
 struct module {
-	str_id path;             /* as recorded */
-	str_id basename;         /* for display: "libc.so.6", "[vdso]", "vmlinux" */
-	str_id file;             /* what was opened; empty if nothing */
-	str_id debug_file;       /* separate debug file in use; empty if none */
-	uint8_t build_id[20];    /* recorded one, else the file's */
+	str_id path;          /* as recorded */
+	str_id basename;      /* for display: "libc.so.6", "[vdso]", "vmlinux" */
+	str_id file;          /* what was opened; empty if nothing */
+	str_id debug_file;    /* separate debug file in use; empty if none */
+	uint8_t build_id[20]; /* recorded one, else the file's */
 	uint8_t build_id_bytes;
-	uint8_t state;           /* enum module_state */
+	uint8_t state; /* enum module_state */
 	bool kernel;
 };
 
 /* How control flow treats a function beyond "call pushes, return pops". */
 enum func_role {
 	FUNC_PLAIN,
-	FUNC_PLT,             /* PLT stub (any flavour): transparent */
-	FUNC_LAZY_RESOLVER,   /* _dl_runtime_resolve*: jumps to its target, transparent */
-	FUNC_INDIRECT_THUNK,  /* __x86_indirect_thunk_*: an indirect jump in disguise */
-	FUNC_RETURN_THUNK,    /* __x86_return_thunk, its_*, srso_*, retbleed_*: a return */
+	FUNC_PLT,               /* PLT stub (any flavour): transparent */
+	FUNC_LAZY_RESOLVER,     /* _dl_runtime_resolve*: jumps to its target, transparent */
+	FUNC_INDIRECT_THUNK,    /* __x86_indirect_thunk_*: an indirect jump in disguise */
+	FUNC_RETURN_THUNK,      /* __x86_return_thunk, its_*, srso_*, retbleed_*: a return */
 	FUNC_RETURN_TRAMPOLINE, /* return_to_handler, arch_rethook_trampoline, [uprobes] page */
-	FUNC_SIGNAL_RESTORER, /* __restore_rt, __kernel_rt_sigreturn */
-	FUNC_STACK_SWITCH,    /* kernel __switch_to_asm */
-	FUNC_UNWIND_RESUME,   /* _Unwind_Resume and its kin */
-	FUNC_UNWINDER,        /* _Unwind_RaiseException, _Unwind_ForcedUnwind, ... */
-	FUNC_LONGJMP,         /* longjmp, siglongjmp, __longjmp* */
-	FUNC_SETJMP,          /* setjmp, sigsetjmp, ... */
+	FUNC_SIGNAL_RESTORER,   /* __restore_rt, __kernel_rt_sigreturn */
+	FUNC_STACK_SWITCH,      /* kernel __switch_to_asm */
+	FUNC_UNWIND_RESUME,     /* _Unwind_Resume and its kin */
+	FUNC_UNWINDER,          /* _Unwind_RaiseException, _Unwind_ForcedUnwind, ... */
+	FUNC_LONGJMP,           /* longjmp, siglongjmp, __longjmp* */
+	FUNC_SETJMP,            /* setjmp, sigsetjmp, ... */
 };
 
 enum func_source {
@@ -107,16 +107,16 @@ struct func {
 	uint8_t role;        /* enum func_role */
 	uint8_t source;      /* enum func_source */
 	bool headless;       /* FUNC_FROM_FDE only: begins with a frame already set up, so it is
-	                        an outlined piece of the function that jumps to it */
+				an outlined piece of the function that jumps to it */
 };
 
 /* One inlined call: `parent` encloses it (0: the physical function itself). The same id
  * means the same inlined instance. */
 struct inline_frame {
 	inline_id parent;
-	str_id name;      /* demangled as the options say */
+	str_id name;        /* demangled as the options say */
 	uint32_t call_line; /* where it was inlined; the file: symbolizer_inline_call_file() */
-	uint32_t depth;   /* 1 = directly inside the physical function */
+	uint32_t depth;     /* 1 = directly inside the physical function */
 };
 
 MUST_CHECK enum err symbolizer_new(const struct symbolizer_options *options,
@@ -150,8 +150,8 @@ void symbolizer_set_clock(struct symbolizer *s, uint16_t time_shift, uint32_t ti
 
 /* Kernel symbols that appear and go: KSYMBOL records, BPF programs (code may be NULL). */
 MUST_CHECK enum err symbolizer_add_ksymbol(struct symbolizer *s, uint64_t ip, uint64_t bytes,
-					   const char *name, const uint8_t *code,
-					   uint64_t from_ns, uint64_t until_ns);
+					   const char *name, const uint8_t *code, uint64_t from_ns,
+					   uint64_t until_ns);
 
 func_id symbolizer_func(struct symbolizer *s, module_id module, uint64_t vaddr);
 const struct func *symbolizer_func_get(const struct symbolizer *s, func_id id);
