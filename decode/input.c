@@ -61,6 +61,8 @@ enum err input_open(struct input *in, const struct options *o, struct error *err
 	in->file_open = true;
 	for (size_t i = 0; i < in->file.files.count; i++)
 		in->bytes += in->file.files.items[i].map.bytes;
+	log_info("%s: perf %s, Linux %s, %s, %s", paths[0], in->file.info.perf_version,
+		 in->file.info.os_release, in->file.info.cpu_description, in->file.info.cpuid);
 	return symbolizer_new(&where, &in->symbolizer, error);
 }
 

@@ -63,6 +63,9 @@ static void pipeline_stage(struct pipeline *p, const char *name)
 				    .peak_bytes = (uint64_t)usage.ru_maxrss * 1024};
 	if (name && !vec_push(&p->stats.stages, stage))
 		log_debug("no memory for the time of stage %s", name);
+	if (name)
+		log_info("%s: %.3f s, %.3f s of CPU, %.1f MB so far", name, stage.wall_s, stage.cpu_s,
+			 (double)stage.peak_bytes / 1e6);
 	p->stage_wall = wall;
 	p->stage_cpu = cpu;
 }
@@ -352,6 +355,9 @@ static enum err pipeline_write(struct pipeline *p)
 					  o->pids.count || o->tids.count || o->comms.count};
 	enum err err = select_trace(&p->trace, &names, &p->selection, p->error);
 
+	if (err == ERR_NONE && p->trace.threads.count == 0)
+		log_warn("nothing is left of the trace: no thread of it was selected%s",
+			 o->cpus.count ? " (rings of threads, not of CPUs, have no --cpu)" : "");
 	fxt.has_wall_clock = input_wall_clock(&p->in, p->trace.start_ns, &fxt.wall_ns);
 	if (err == ERR_NONE && o->dump)
 		err = pipeline_write_text(p, &names);
