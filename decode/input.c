@@ -68,7 +68,8 @@ enum err input_open(struct input *in, const struct options *o, struct error *err
 
 /* ---- damage ---- */
 
-static enum err input_check_damage(const struct input *in, struct error *error)
+/* By what the headers say. */
+static enum err input_check_size(const struct input *in, struct error *error)
 {
 	for (size_t i = 0; i < in->file.files.count; i++) {
 		const struct perfdata_file *f = &in->file.files.items[i];
@@ -82,6 +83,12 @@ static enum err input_check_damage(const struct input *in, struct error *error)
 			log_warn("%s: the recording did not end properly; decoding what there is",
 				 f->path);
 	}
+	return ERR_NONE;
+}
+
+/* By what the walk over the records met. */
+static enum err input_check_damage(const struct input *in, struct error *error)
+{
 	for (size_t i = 0; i < in->file.damage.count; i++) {
 		const struct perfdata_damage *d = &in->file.damage.items[i];
 		const struct perfdata_file *f = &in->file.files.items[d->file];
@@ -106,8 +113,10 @@ enum err input_read(struct input *in, const struct options *o, struct error *err
 {
 	const char *name = o->inputs.items[0];
 	const struct clock *clock = &in->sideband.clock;
-	enum err err = sideband_read(&in->file, in->symbolizer, &in->sideband, error);
+	enum err err = input_check_size(in, error);
 
+	if (err == ERR_NONE)
+		err = sideband_read(&in->file, in->symbolizer, &in->sideband, error);
 	if (err == ERR_NONE)
 		symbolizer_set_clock(in->symbolizer, clock->time_shift, clock->time_mult,
 				     clock->time_zero);
