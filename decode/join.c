@@ -533,6 +533,19 @@ static bool joiner_is_open(const struct joiner *j, size_t s)
 	       j->thread->joins.items[seg->join].evidence == JOIN_NONE;
 }
 
+/* Leaves out the innermost frames of the chain. */
+static void joiner_skip(struct joiner *j, size_t count)
+{
+	if (count == 0 || j->chain.count == 0)
+		return;
+	if (count > j->chain.count)
+		count = j->chain.count;
+	j->top = joiner_row(j, j->thread->calls.items[j->chain.items[count - 1]].parent);
+	j->chain.count = j->waits.count = j->chain.count - count;
+	memmove(j->chain.items, j->chain.items + count, j->chain.count * sizeof *j->chain.items);
+	memmove(j->waits.items, j->waits.items + count, j->waits.count * sizeof *j->waits.items);
+}
+
 /* Joins segment s to segment `from` if something ties them, for `certain` only by return
  * addresses that allow one depth; *joined = whether it did. */
 static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bool *joined)
@@ -540,8 +553,11 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bo
 	struct alignment a;
 
 	*joined = false;
-	if (!joiner_chain(j, j->thread->segments.items[from].top_call) || !joiner_levels(j, s) ||
-	    !joiner_align(j, &j->thread->segments.items[s], &a))
+	if (!joiner_chain(j, j->thread->segments.items[from].top_call) || !joiner_levels(j, s))
+		return false;
+	if (from + 1 == s)
+		joiner_skip(j, j->thread->joins.items[j->thread->segments.items[s].join].unwound);
+	if (!joiner_align(j, &j->thread->segments.items[s], &a))
 		return false;
 	*joined =
 		certain ? a.evidence == JOIN_RETURNS && a.candidates == 1 : a.evidence != JOIN_NONE;

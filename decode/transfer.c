@@ -183,6 +183,25 @@ static void strand_return_deeper(struct strand *s, node_id from, node_id to, siz
 	strand_inline_to(s, to);
 }
 
+/* If the top frame, or who called it, unwinds the stack: how many of the innermost frames are
+ * over with that at least. _Unwind_Resume ends its caller, too. */
+static uint8_t strand_unwinding(const struct strand *s)
+{
+	uint8_t looked = 0;
+
+	for (size_t i = s->top + 1; i-- > 0 && looked < 2;) {
+		if (s->stack.items[i].kind == FRAME_INLINED)
+			continue;
+		enum func_role role = s->stack.items[i].role;
+		looked++;
+		if (role == FUNC_UNWIND_RESUME)
+			return looked + 1;
+		if (role == FUNC_UNWINDER || role == FUNC_LONGJMP)
+			return looked;
+	}
+	return 0;
+}
+
 /* Has the callee changed its return address? It goes on in its caller, behind no call. */
 static bool strand_return_beside(struct strand *s, node_id to)
 {
@@ -192,7 +211,7 @@ static bool strand_return_beside(struct strand *s, node_id to)
 	while (caller > 0 && s->stack.items[caller - 1].kind == FRAME_INLINED)
 		caller--;
 	if (caller == 0 || n->func == 0 || n->flags & NODE_CALL_PRECEDED ||
-	    s->stack.items[caller - 1].func != n->func ||
+	    s->stack.items[caller - 1].func != n->func || strand_unwinding(s) ||
 	    frame_lands_at(s, &s->stack.items[s->top], to))
 		return false;
 	strand_pop_to(s, s->top, 0);
@@ -200,28 +219,16 @@ static bool strand_return_beside(struct strand *s, node_id to)
 	return true;
 }
 
-/* Does the top frame, or who called it, unwind the stack? */
-static bool strand_is_unwinding(const struct strand *s)
-{
-	int looked = 0;
-
-	for (size_t i = s->top + 1; i-- > 0 && looked < 2;) {
-		if (s->stack.items[i].kind == FRAME_INLINED)
-			continue;
-		enum func_role role = s->stack.items[i].role;
-		if (role == FUNC_UNWINDER || role == FUNC_UNWIND_RESUME || role == FUNC_LONGJMP)
-			return true;
-		looked++;
-	}
-	return false;
-}
-
 /* The stack has been unwound beyond all that is known of it, by an unknown number of frames. */
 static bool strand_unwind_beyond(struct strand *s, node_id from, node_id to)
 {
-	if (!strand_is_unwinding(s))
+	uint8_t unwound = strand_unwinding(s);
+
+	if (!unwound)
 		return false;
 	strand_break(s, s->now_ns, from, LOSS_NONE, to, false);
+	if (s->thread->joins.count)
+		vec_last(&s->thread->joins)->unwound = unwound;
 	return true;
 }
 
