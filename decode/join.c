@@ -592,8 +592,12 @@ static bool joiner_look_back(struct joiner *j, size_t s)
 			return false;
 		if (joined) {
 			joiner_settle_between(j, from, s);
-			/* What was found beneath that segment may tie it to one before. */
-			return from == 0 || !joiner_is_open(j, from) || joiner_look_back(j, from);
+			/* What was found beneath that stack may tie its first segment to one
+			 * before. */
+			uint32_t outermost = j->chain.items[j->chain.count - 1];
+			size_t home = joiner_home(j, outermost);
+
+			return home == 0 || !joiner_is_open(j, home) || joiner_look_back(j, home);
 		}
 		if (!joiner_is_open(j, from))
 			return true;
