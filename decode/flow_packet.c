@@ -552,12 +552,48 @@ static void start_without_psb(struct flow *f)
 	flow_gap(f, f->piece->cut ? f->piece->cut : LOSS_BAD_PACKET, 0, 0);
 }
 
-void flow_start_piece(struct flow *f)
+/* What a PSB+ says of tracing. */
+enum header { HEADER_OFF, HEADER_ON, HEADER_OVERFLOW };
+
+static enum header read_header(struct flow *f)
 {
-	const struct flow_piece *piece = f->piece;
-	bool on = false, overflowed = false, in_header = true;
+	enum header header = HEADER_OFF;
 	struct packet p;
 	int length;
+
+	for (; f->p < f->end; f->p += length, f->stats.packets++) {
+		length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &p);
+		if (length <= 0)
+			return header;
+		if (is_time_packet(p.kind))
+			take_time(f, &p);
+		switch (p.kind) {
+		case PACKET_TSC:
+		case PACKET_TMA:
+		case PACKET_MTC:
+		case PACKET_CYC:
+		case PACKET_CBR:
+		case PACKET_PAD:
+		case PACKET_PIP:
+		case PACKET_VMCS:
+		case PACKET_MNT:
+		case PACKET_PSB: break;
+		case PACKET_MODE_EXEC: f->mode = p.payload == 64 ? INSN_64 : INSN_32; break;
+		case PACKET_MODE_TSX: f->in_tx = p.payload & PACKET_TSX_IN; break;
+		case PACKET_FUP: header = take_ip(f, &p) ? HEADER_ON : HEADER_OFF; break;
+		case PACKET_OVF: /* instead of a PSBEND */
+		case PACKET_PSBEND:
+			f->p += length;
+			return p.kind == PACKET_OVF ? HEADER_OVERFLOW : header;
+		default: return header;
+		}
+	}
+	return header;
+}
+
+static void reset(struct flow *f)
+{
+	const struct flow_piece *piece = f->piece;
 
 	f->p = piece->bytes;
 	f->end = piece->bytes + piece->count;
@@ -579,51 +615,27 @@ void flow_start_piece(struct flow *f)
 	f->space = (space_id){0};
 	f->next_switch = piece->buffer->first_switch;
 	flow_time_start(&f->time, piece);
-	length = packet_decode(f->p, piece->count, f->context, &p);
-	if (length <= 0 || p.kind != PACKET_PSB) {
+}
+
+void flow_start_piece(struct flow *f)
+{
+	const struct flow_piece *piece = f->piece;
+
+	reset(f);
+	if (packet_find_psb(piece->bytes, piece->count < PSB_BYTES ? piece->count : PSB_BYTES) ==
+	    NULL) {
 		start_without_psb(f);
 		return;
 	}
-	for (f->p += length; in_header && f->p < f->end; f->p += length) {
-		length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &p);
-		if (length <= 0)
-			break;
-		if (is_time_packet(p.kind))
-			take_time(f, &p);
-		switch (p.kind) {
-		case PACKET_TSC:
-		case PACKET_TMA:
-		case PACKET_MTC:
-		case PACKET_CYC:
-		case PACKET_CBR:
-		case PACKET_PAD:
-		case PACKET_PIP:
-		case PACKET_VMCS:
-		case PACKET_MNT: break;
-		case PACKET_MODE_EXEC: f->mode = p.payload == 64 ? INSN_64 : INSN_32; break;
-		case PACKET_MODE_TSX: f->in_tx = p.payload & PACKET_TSX_IN; break;
-		case PACKET_FUP: on = take_ip(f, &p); break;
-		case PACKET_OVF:
-			/* Ends the header without a PSBEND. */
-			overflowed = true;
-			in_header = false;
-			break;
-		case PACKET_PSBEND: in_header = false; break;
-		default:
-			in_header = false;
-			length = 0;
-			break;
-		}
-		f->stats.packets += length > 0;
-	}
+	enum header header = read_header(f);
 	flow_context_start(f);
 	if (piece->cut)
 		flow_gap(f, piece->cut, 0, 0);
 	f->state = FLOW_STATE_OFF;
-	if (overflowed) {
+	if (header == HEADER_OVERFLOW) {
 		overflow(f);
-	} else if (on && flow_peek_kind(f, f->p) != PACKET_TIP_PGE) {
-		/* Some CPUs write the FUP also when tracing is about to begin there. */
+	} else if (header == HEADER_ON && flow_peek_kind(f, f->p) != PACKET_TIP_PGE) {
+		/* Some CPUs (BDM70) write the FUP also when tracing is about to begin there. */
 		f->node = flow_target(f, f->last_ip);
 		f->state = FLOW_STATE_ON;
 		flow_emit(f, piece->after_overflow ? FLOW_RESUME : FLOW_SYNC, 0, 0, f->node, 0);

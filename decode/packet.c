@@ -52,6 +52,10 @@ static int decode_cyc(struct packet *p, const uint8_t *bytes, size_t count)
 
 	p->kind = PACKET_CYC;
 	p->payload = bytes[0] >> 3;
+	/* Erratum SKD007: an OVF may stand in place of a CYC's further bytes. Two CYCs in a row,
+	 * the other reading, do not occur. */
+	if (more && count >= 3 && bytes[1] == 0x02 && bytes[2] == 0xf3)
+		more = false;
 	while (more) {
 		if (shift > 63)
 			return PACKET_BAD;

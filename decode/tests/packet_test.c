@@ -71,6 +71,7 @@ static const struct packet_case cases[] = {
 	{"cyc 5 bits", "fb", 0, 1, {.kind = PACKET_CYC, .payload = 31}},
 	{"cyc 12 bits", "07fe", 0, 2, {.kind = PACKET_CYC, .payload = 0x7f << 5}},
 	{"cyc without an end", "0701010101010101010101", 0, PACKET_BAD, {0}},
+	{"cyc cut off by an overflow (SKD007)", "0702f3", 0, 1, {.kind = PACKET_CYC}},
 	{"cyc cut", "0701", 0, PACKET_CUT_SHORT, {0}},
 	{"ovf", "02f3", 0, 2, {.kind = PACKET_OVF}},
 	{"tracestop", "0283", 0, 2, {.kind = PACKET_TRACE_STOP}},
