@@ -99,23 +99,6 @@ void flow_anchor(struct flow *f)
 	flow_context_tick(f);
 }
 
-/* The first time that the packets from f->p on tell, to estimate where we are now. */
-static uint64_t next_known_time(const struct flow *f)
-{
-	struct packet packet;
-	int length;
-
-	for (const uint8_t *p = f->p; p < f->end; p += length) {
-		length = packet_decode(p, (size_t)(f->end - p), f->context, &packet);
-		if (length <= 0)
-			break;
-		if (packet.kind == PACKET_TSC)
-			return clock_ns(&f->sideband->clock,
-					flow_time_extend(f->time.reference_tsc, packet.payload));
-	}
-	return f->piece->next_time_ns;
-}
-
 /* Full of events that wait for a time: more room, or an estimate. */
 static __attribute__((noinline)) void make_room(struct flow *f)
 {
@@ -129,7 +112,7 @@ static __attribute__((noinline)) void make_room(struct flow *f)
 			return;
 		}
 	}
-	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, next_known_time(f));
+	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, flow_time_ahead(f));
 	f->settled = f->event_count;
 	deliver(f);
 }

@@ -13,18 +13,21 @@
  * but not before. */
 #include "decode/flow_state.h"
 
-enum { SWITCH_RECORD_LATE_NS = 1000000 }; /* behind the last known time of the trace, at most */
+enum {
+	SWITCH_RECORD_LATE_NS = 1000000, /* behind the last known time of the trace, at most */
+	AHEAD_BYTES_MAX = 1 << 20,
+};
 
-/* The next time that packets from f->p on tell. */
-static uint64_t time_ahead(const struct flow *f)
+uint64_t flow_time_ahead(const struct flow *f)
 {
 	struct flow_time t = f->time;
 	enum packet_context context = f->context;
+	const uint8_t *end = f->end - f->p > AHEAD_BYTES_MAX ? f->p + AHEAD_BYTES_MAX : f->end;
 	struct packet packet;
 	int length;
 
-	for (const uint8_t *p = f->p; p < f->end; p += length) {
-		length = packet_decode(p, (size_t)(f->end - p), context, &packet);
+	for (const uint8_t *p = f->p; p < end; p += length) {
+		length = packet_decode(p, (size_t)(end - p), context, &packet);
 		if (length <= 0)
 			break;
 		context = packet_next_context(context, &packet);
@@ -158,7 +161,7 @@ void flow_context_begin(struct flow *f, uint64_t ip)
 		set_context_at(f, now, false);
 	if (ip_is_kernel(ip) || is_mapped(f, f->space, ip))
 		return;
-	uint64_t ahead = time_ahead(f);
+	uint64_t ahead = flow_time_ahead(f);
 	if (f->space_until_ns <= ahead &&
 	    is_mapped(f, sideband_space_at(s, pid_of(f, f->task), f->space_until_ns), ip)) {
 		set_context(f, f->task, f->space_until_ns, false);

@@ -167,6 +167,8 @@ void flow_resume_agree(struct flow *f, uint64_t ip);
 /* flow_context.c: which task runs, in which space. Both emit FLOW_TASK. */
 /* At the start of a piece, by its first time. */
 void flow_context_start(struct flow *f);
+/* The next time that packets from f->p on tell. */
+uint64_t flow_time_ahead(const struct flow *f);
 /* Time went on: in kernel code another task may run. */
 void flow_context_tick(struct flow *f);
 /* The kernel switches stacks here: the next switch record is about this. */
