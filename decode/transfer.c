@@ -44,7 +44,7 @@ static bool frame_lands_at(struct strand *s, const struct frame *callee, node_id
 
 /* The waiting frame (stack index) inside whose function `to` lies and that could be unwound
  * to; SIZE_MAX = none. A frame waits when another physical frame is above it. */
-static size_t strand_unwind_target(struct strand *s, node_id to)
+static size_t strand_unwind_target(struct strand *s, node_id to, bool by_lsda)
 {
 	uint32_t func = strand_node(s, to)->func;
 	size_t floor = strand_floor(s), by_function = SIZE_MAX;
@@ -67,7 +67,7 @@ static size_t strand_unwind_target(struct strand *s, node_id to)
 		}
 		callee = f;
 	}
-	return by_function;
+	return by_lsda ? SIZE_MAX : by_function;
 }
 
 static size_t strand_jump_buffer(struct strand *s, node_id to)
@@ -92,12 +92,12 @@ static size_t strand_above(const struct strand *s, size_t i)
 	return i;
 }
 
-static bool strand_unwind(struct strand *s, node_id to)
+static bool strand_unwind(struct strand *s, node_id to, bool by_lsda)
 {
 	size_t at = strand_jump_buffer(s, to);
 
 	if (at == SIZE_MAX)
-		at = strand_unwind_target(s, to);
+		at = strand_unwind_target(s, to, by_lsda);
 	if (at == SIZE_MAX)
 		return false;
 	strand_park_from(s, strand_above(s, at), CALL_UNWOUND);
@@ -240,7 +240,8 @@ static void strand_return_to_nobody(struct strand *s, node_id from, node_id to)
 
 	if (n->flags & NODE_INTO_FUNCTION) {
 		strand_replace_top(s, to);
-	} else if (strand_return_beside(s, to) || strand_unwind(s, to) ||
+	} else if (strand_unwind(s, to, true) || strand_return_beside(s, to) ||
+		   strand_unwind(s, to, false) ||
 		   (!(n->flags & NODE_CALL_PRECEDED) && strand_unwind_beyond(s, from, to))) {
 		return;
 	} else if (n->func == f->func && !bottom) {
@@ -384,7 +385,8 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 			}
 			if (indirect && strand_switch_back(s, to))
 				return;
-			if (strand_unwind(s, to) || (indirect && strand_unwind_beyond(s, from, to)))
+			if (strand_unwind(s, to, false) ||
+			    (indirect && strand_unwind_beyond(s, from, to)))
 				return;
 		}
 	}
