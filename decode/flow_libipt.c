@@ -257,8 +257,10 @@ static enum err take_event(struct flow_libipt *l, struct pt_block_decoder *decod
 	case ptev_async_disabled:
 		if (l->end_ip)
 			take_branch(l, event->variant.async_disabled.at);
-		if (pt_blk_get_offset(decoder, &offset) >= 0 && offset > f->piece->count) {
-			l->finished = true; /* our trailer */
+		if (pt_blk_get_offset(decoder, &offset) >= 0 &&
+		    offset >= f->piece->count + TRAILER_BYTES) {
+			/* Our trailer; with an event before it libipt has read on into it. */
+			l->finished = true;
 			break;
 		}
 		flow_emit(f, FLOW_END, FLOW_END_ASYNC,
