@@ -145,7 +145,8 @@ static enum err batch_list(struct batch *b, struct error *error)
 	}
 	if (err != ERR_NONE)
 		return err;
-	qsort(b->captures.items, b->captures.count, sizeof *b->captures.items, capture_order);
+	if (b->captures.count)
+		qsort(b->captures.items, b->captures.count, sizeof *b->captures.items, capture_order);
 	size_t kept = 0;
 	for (size_t i = 0; i < b->captures.count; i++) {
 		struct capture *c = &b->captures.items[i];
