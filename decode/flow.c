@@ -138,7 +138,8 @@ node_id flow_target(struct flow *f, uint64_t ip)
 	space_id space = ip_is_kernel(ip) ? SPACE_KERNEL : f->space;
 	node_id n = *slot;
 
-	if (n && f->hot[n].ip == ip && f->cold[n].space.v == space.v && f->cold[n].mode == f->mode)
+	if (n && f->hot[n].ip == ip && f->cold[n].space.v == space.v &&
+	    f->cold[n].mode == f->mode && !f->cold[n].is_generated)
 		return n;
 	n = graph_node_at(f->graph, space, f->mode, ip, flow_time_now(&f->time));
 	if (!n)
@@ -430,7 +431,8 @@ INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 		to = flow_target(f, ip);
 		if (!to)
 			return 0;
-		atomic_store_explicit(&w->hot[w->n].succ[1], to, memory_order_release);
+		if (!f->cold[to].is_generated)
+			atomic_store_explicit(&w->hot[w->n].succ[1], to, memory_order_release);
 	}
 	w->ordinal += hot->insn_count;
 	if (hot->kind == NODE_RETURN) {

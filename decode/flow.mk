@@ -25,11 +25,14 @@ decode_bench_flow_bench_SOURCES = decode/bench/flow_bench.c
 decode_bench_flow_bench_LDADD = $(SIDEBAND_LIBS)
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/flow_filter_test decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
+check_PROGRAMS += decode/tests/flow_filter_test decode/tests/graph_test decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
   decode/tests/piece_test decode/tests/shared_edges_test
 decode_tests_piece_test_SOURCES = decode/tests/piece_test.c
 decode_tests_piece_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_piece_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
+decode_tests_graph_test_SOURCES = decode/tests/graph_test.c
+decode_tests_graph_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_graph_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_flow_filter_test_SOURCES = decode/tests/flow_filter_test.c
 decode_tests_flow_filter_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_flow_filter_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)

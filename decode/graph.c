@@ -48,6 +48,8 @@ struct code {
 	uint64_t ip, vaddr;
 	const uint8_t *bytes;
 	size_t count; /* 0 = none known */
+	bool is_generated;
+	uint64_t until_ns;
 };
 
 static struct node_table *table_new(size_t slots, struct node_table *outgrown)
@@ -158,7 +160,7 @@ void graph_unlock(struct graph *g)
 /* The mapping decides; memory that no file backs may still be known as JIT code. */
 static struct code code_at(struct graph *g, space_id in, uint64_t ip, uint64_t time_ns)
 {
-	struct code c = {.ip = ip};
+	struct code c = {.ip = ip, .until_ns = TIME_NONE};
 	const struct space *space = NULL;
 	const struct mapping *m = NULL;
 
@@ -175,9 +177,9 @@ static struct code code_at(struct graph *g, space_id in, uint64_t ip, uint64_t t
 	}
 	if (c.count == 0 && space) {
 		module_id module;
-		uint64_t until;
 
-		if (symbolizer_jit(g->symbolizer, space->pid, ip, time_ns, &module, &until)) {
+		if (symbolizer_jit(g->symbolizer, space->pid, ip, time_ns, &module, &c.until_ns)) {
+			c.is_generated = true;
 			c.module = module;
 			c.vaddr = ip;
 			c.count = symbolizer_code(g->symbolizer, module, ip, &c.bytes);
@@ -417,6 +419,10 @@ static void discover(struct graph *g, space_id space, enum insn_mode mode, uint6
 
 			l.cold->module = l.code.module;
 			l.cold->vaddr = l.code.vaddr;
+			l.cold->is_generated = l.code.is_generated;
+			if (l.code.is_generated)
+				l.cold->from_ns = time_ns == TIME_NONE ? TIME_NONE - 1 : time_ns;
+			l.cold->until_ns = l.code.until_ns;
 			l.hot->func = func.v;
 			f = func.v ? symbolizer_func_get(g->symbolizer, func) : NULL;
 			if (f) {
@@ -482,25 +488,71 @@ static bool make_room(struct graph *g)
 	if (!grown)
 		return false;
 	for (node_id id = 1; id < count; id++)
-		table_insert(g, grown, id);
+		if (!g->tables.cold[id].is_later_version)
+			table_insert(g, grown, id);
 	atomic_store_explicit(&g->table, grown, memory_order_release);
 	return true;
+}
+
+/* The node of this chain of versions that holds at time_ns; 0 = none that is known to. */
+static node_id version_at(const struct graph *g, node_id id, uint64_t time_ns)
+{
+	while (id) {
+		const struct node_cold *cold = &g->tables.cold[id];
+
+		if (!cold->is_generated || time_ns == TIME_NONE ||
+		    (time_ns >= atomic_load_explicit(&cold->from_ns, memory_order_relaxed) &&
+		     time_ns < cold->until_ns))
+			return id;
+		id = atomic_load_explicit(&cold->next_version, memory_order_acquire);
+	}
+	return 0;
+}
+
+/* The same under the lock, where the symbolizer can be asked: two times of one version are
+ * told by the same code until the same time. Else *last is the end of the chain. */
+static node_id version_found(struct graph *g, node_id id, uint64_t time_ns, node_id *last)
+{
+	if (version_at(g, id, time_ns))
+		return version_at(g, id, time_ns);
+	for (*last = 0; id;
+	     id = atomic_load_explicit(&g->tables.cold[id].next_version, memory_order_relaxed)) {
+		struct node_cold *cold = &g->tables.cold[id];
+		struct code code = code_at(g, cold->space, cold->ip, time_ns);
+
+		*last = id;
+		if (code.module.v != cold->module.v || code.until_ns != cold->until_ns)
+			continue;
+		if (time_ns < atomic_load_explicit(&cold->from_ns, memory_order_relaxed))
+			atomic_store_explicit(&cold->from_ns, time_ns, memory_order_relaxed);
+		return id;
+	}
+	return 0;
 }
 
 node_id graph_node_at(struct graph *g, space_id space, enum insn_mode mode, uint64_t ip,
 		      uint64_t time_ns)
 {
+	node_id last = 0;
+
 	space = space_for(space, ip);
 	node_id id = table_find(g, atomic_load_explicit(&g->table, memory_order_acquire), space,
 				mode, ip);
+	id = version_at(g, id, time_ns);
 	if (id)
 		return id;
 	pthread_mutex_lock(&g->lock);
 	id = table_find(g, atomic_load_explicit(&g->table, memory_order_relaxed), space, mode, ip);
+	id = version_found(g, id, time_ns, &last);
 	if (!id && make_room(g)) {
 		id = atomic_load_explicit(&g->count, memory_order_relaxed);
 		discover(g, space, mode, ip, time_ns, id);
-		table_insert(g, atomic_load_explicit(&g->table, memory_order_relaxed), id);
+		g->tables.cold[id].is_later_version = last != 0;
+		if (last)
+			atomic_store_explicit(&g->tables.cold[last].next_version, id,
+					      memory_order_release);
+		else
+			table_insert(g, atomic_load_explicit(&g->table, memory_order_relaxed), id);
 		atomic_store_explicit(&g->count, id + 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&g->lock);
@@ -531,8 +583,11 @@ uint32_t graph_edge(struct graph *g, node_id node, int slot)
 	if (!edge) {
 		const struct node_cold *cold = &g->tables.cold[node];
 
+		/* Generated code leads to code of its own time. */
+		uint64_t from_ns = atomic_load_explicit(&cold->from_ns, memory_order_relaxed);
 		edge = graph_node_at(g, cold->space, cold->mode,
-				     slot ? cold->target_ip : cold->end_ip, TIME_NONE);
+				     slot ? cold->target_ip : cold->end_ip,
+				     cold->is_generated && from_ns ? from_ns : TIME_NONE);
 		if (edge && is_edge_event(g, node, edge, slot))
 			edge |= NODE_EDGE_EVENT;
 		atomic_store_explicit(succ, edge, memory_order_release);

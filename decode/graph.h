@@ -83,6 +83,11 @@ struct node_cold {
 	module_id module;     /* 0 = outside every mapping */
 	uint8_t mode;         /* enum insn_mode */
 	uint8_t branch;       /* enum insn_kind of the instruction at branch_ip */
+	/* Code made at run time may be replaced: then other nodes stand for the same ip. */
+	bool is_generated, is_later_version;
+	_Atomic uint32_t next_version; /* node_id, 0 = none */
+	_Atomic uint64_t from_ns;      /* seen there since; 0 for other code */
+	uint64_t until_ns;             /* TIME_NONE = not replaced */
 };
 
 struct graph;
