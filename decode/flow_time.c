@@ -88,11 +88,11 @@ static uint64_t ctc_to_tsc(const struct trace_config *c, uint64_t ticks)
 static void take_tma(struct flow_time *t, uint64_t ctc, uint32_t fast)
 {
 	const struct trace_config *c = &t->sideband->config;
-	uint64_t rest = ctc & (((uint64_t)1 << c->mtc_period) - 1);
 
 	if (!c->tsc_ctc_denominator || !c->tsc_ctc_numerator || !t->have_tsc ||
 	    c->mtc_period > CTC_TICKS_MAX_SHIFT)
 		return;
+	uint64_t rest = ctc & (((uint64_t)1 << c->mtc_period) - 1);
 	t->last_mtc = (uint8_t)(ctc >> c->mtc_period);
 	t->ctc_tsc = t->tsc - fast - ctc_to_tsc(c, rest);
 	t->ctc_ticks = 0;
