@@ -358,6 +358,11 @@ static enum err options_check(const struct options *o, struct error *error)
 	if (o->batch && (o->inputs.count || o->dump))
 		return error_set(error, ERR_USAGE,
 				 "--batch takes its inputs from DIR or LIST, no --dump");
+	bool has_calls = o->dump == DUMP_NONE || o->dump >= DUMP_CALLS;
+	if (!has_calls && (o->stats || o->max_loss_percent >= 0))
+		return error_set(error, ERR_USAGE,
+				 "--stats and --max-loss need call stacks: not with --dump records, "
+				 "sideband, packets, edges");
 	if (!o->batch && o->inputs.count == 0)
 		return error_set(error, ERR_USAGE, "no perf.data given");
 	return ERR_NONE;

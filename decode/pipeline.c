@@ -35,7 +35,7 @@ struct pipeline {
 	struct trace trace;
 	struct selection selection;
 	struct run_stats stats;
-	struct output *out;
+	struct output *out, *stats_out; /* NULL = not asked for */
 	double stage_wall, stage_cpu;
 	bool show_progress;
 	double progress_shown, memory_checked;
@@ -64,8 +64,8 @@ static void pipeline_stage(struct pipeline *p, const char *name)
 	if (name && !vec_push(&p->stats.stages, stage))
 		log_debug("no memory for the time of stage %s", name);
 	if (name)
-		log_info("%s: %.3f s, %.3f s of CPU, %.1f MB so far", name, stage.wall_s, stage.cpu_s,
-			 (double)stage.peak_bytes / 1e6);
+		log_info("%s: %.3f s, %.3f s of CPU, %.1f MB so far", name, stage.wall_s,
+			 stage.cpu_s, (double)stage.peak_bytes / 1e6);
 	p->stage_wall = wall;
 	p->stage_cpu = cpu;
 }
@@ -293,8 +293,13 @@ static const char *pipeline_output_path(const struct options *o)
 /* Before any work: what cannot be written should not be decoded first. */
 static enum err pipeline_open_output(struct pipeline *p)
 {
-	return output_open(pipeline_output_path(p->o), p->o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
-			   pipeline_jobs(p->o), &p->out, p->error);
+	enum err err =
+		output_open(pipeline_output_path(p->o), p->o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
+			    pipeline_jobs(p->o), &p->out, p->error);
+
+	if (err == ERR_NONE && p->o->stats)
+		err = output_open(p->o->stats, OUTPUT_TEXT, 1, &p->stats_out, p->error);
+	return err;
 }
 
 static enum err pipeline_dump_to(struct pipeline *p, FILE *out)
@@ -376,19 +381,14 @@ static enum err pipeline_write(struct pipeline *p)
 static enum err pipeline_report(struct pipeline *p, struct pipeline_result *result)
 {
 	struct trace_names names = {&p->in.sideband, p->in.symbolizer, graph_tables(p->graph)};
-	struct output *out = NULL;
 	struct buffer text = {0};
 	enum err err = ERR_NONE;
 
 	result->loss_percent = stats_loss_percent(&p->trace);
-	if (p->o->stats) {
-		err = output_open(p->o->stats, OUTPUT_TEXT, 1, &out, p->error);
-		if (err == ERR_NONE)
-			err = stats_write_json(&p->stats, &p->trace, &names, out, p->error);
-		if (err == ERR_NONE)
-			err = output_commit(out, p->error);
-		output_free(out);
-	}
+	if (p->stats_out)
+		err = stats_write_json(&p->stats, &p->trace, &names, p->stats_out, p->error);
+	if (err == ERR_NONE && p->stats_out)
+		err = output_commit(p->stats_out, p->error);
 	if (err == ERR_NONE)
 		err = stats_summary(&p->stats, &p->trace, &names, &text);
 	if (err == ERR_NONE)
@@ -400,6 +400,7 @@ static enum err pipeline_report(struct pipeline *p, struct pipeline_result *resu
 static void pipeline_done(struct pipeline *p)
 {
 	output_free(p->out);
+	output_free(p->stats_out);
 	weaver_free(p->weaver);
 	trace_done(&p->trace);
 	graph_free(p->graph);
