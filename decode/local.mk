@@ -13,3 +13,10 @@ include decode/perfdata.mk
 include decode/flow.mk
 include decode/sideband.mk
 include decode/segment.mk
+
+if HAVE_CRITERION
+check_PROGRAMS += decode/tests/options_test
+decode_tests_options_test_SOURCES = decode/tests/options_test.c
+decode_tests_options_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_options_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+endif
