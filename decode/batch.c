@@ -22,7 +22,14 @@
 
 enum { CAPTURES_MAX = 1000000, NAME_BYTES = 1024 };
 
-enum outcome { OUTCOME_WAITING, OUTCOME_RUNNING, OUTCOME_OK, OUTCOME_SKIPPED, OUTCOME_LOSS, OUTCOME_FAILED };
+enum outcome {
+	OUTCOME_WAITING,
+	OUTCOME_RUNNING,
+	OUTCOME_OK,
+	OUTCOME_SKIPPED,
+	OUTCOME_LOSS,
+	OUTCOME_FAILED
+};
 
 struct capture {
 	char *path;
@@ -70,7 +77,8 @@ static int collect(const char *path, const struct stat *st, int type, struct FTW
 		     (length > 8 && strcmp(base + length - 8, ".tar.zst") == 0);
 	bool is_dir = type == FTW_D;
 	/* A directory is a capture when it is a bundle or perf's directory format. */
-	bool is_capture = is_dir ? at->level > 0 && (bundle_is(path) || named) : type == FTW_F && named;
+	bool is_capture =
+		is_dir ? at->level > 0 && (bundle_is(path) || named) : type == FTW_F && named;
 	if (is_capture) {
 		struct capture c = {.path = strdup(path), .from_child = -1};
 
@@ -146,7 +154,8 @@ static enum err batch_list(struct batch *b, struct error *error)
 	if (err != ERR_NONE)
 		return err;
 	if (b->captures.count)
-		qsort(b->captures.items, b->captures.count, sizeof *b->captures.items, capture_order);
+		qsort(b->captures.items, b->captures.count, sizeof *b->captures.items,
+		      capture_order);
 	size_t kept = 0;
 	for (size_t i = 0; i < b->captures.count; i++) {
 		struct capture *c = &b->captures.items[i];
@@ -166,7 +175,8 @@ static enum err batch_list(struct batch *b, struct error *error)
 
 /* ---- one capture ---- */
 
-static void result_path(char *out, const struct batch *b, const struct capture *c, const char *suffix)
+static void result_path(char *out, const struct batch *b, const struct capture *c,
+			const char *suffix)
 {
 	snprintf(out, PATH_MAX, "%s/%.*s%s", b->o->output, NAME_BYTES, c->name, suffix);
 }
@@ -192,6 +202,8 @@ static void capture_child(const struct batch *b, const struct capture *c, int to
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	b->prepare();
+	if (b->o->verbosity <= 0) /* the statistics say it */
+		log_init("pt-decode", LOG_QUIET);
 	result_path(trace, b, c, ".fxt.gz");
 	result_path(stats, b, c, ".json");
 	o.inputs.items = inputs;
@@ -199,7 +211,7 @@ static void capture_child(const struct batch *b, const struct capture *c, int to
 	o.output = trace;
 	o.stats = stats;
 	o.jobs = 1;
-	o.verbosity = -1;
+	o.verbosity = -1; /* no progress, no summary */
 	o.progress = false;
 	enum err err = pipeline_run(&o, &result, &report.error);
 	if (err != ERR_NONE && report.error.code == ERR_NONE)
@@ -273,7 +285,8 @@ static void capture_end(const struct batch *b, struct capture *c, int wait_statu
 
 static void capture_print(const struct batch *b, const struct capture *c)
 {
-	static const char *const words[] = {[OUTCOME_OK] = "ok", [OUTCOME_SKIPPED] = "done before",
+	static const char *const words[] = {[OUTCOME_OK] = "ok",
+					    [OUTCOME_SKIPPED] = "done before",
 					    [OUTCOME_LOSS] = "too much lost",
 					    [OUTCOME_FAILED] = "failed"};
 	char trace[PATH_MAX];
@@ -318,8 +331,9 @@ static enum err batch_junit(const struct batch *b, struct error *error)
 		return error_set(error, ERR_IO, "%s: %s", path, strerror(errno));
 	for (size_t i = 0; i < b->captures.count; i++)
 		failures += b->captures.items[i].outcome >= OUTCOME_LOSS;
-	fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		   "<testsuite name=\"pt-decode\" tests=\"%zu\" failures=\"%zu\">\n",
+	fprintf(f,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<testsuite name=\"pt-decode\" tests=\"%zu\" failures=\"%zu\">\n",
 		b->captures.count, failures);
 	for (size_t i = 0; i < b->captures.count; i++) {
 		const struct capture *c = &b->captures.items[i];
@@ -332,7 +346,9 @@ static enum err batch_junit(const struct batch *b, struct error *error)
 			xml_text(f, c->error.message);
 			fputs("\"/></testcase>\n", f);
 		} else if (c->outcome == OUTCOME_LOSS) {
-			fprintf(f, "><failure message=\"%.3f %% of the traced time is lost\"/></testcase>\n",
+			fprintf(f,
+				"><failure message=\"%.3f %% of the traced time is "
+				"lost\"/></testcase>\n",
 				c->loss_percent);
 		} else {
 			fputs("/>\n", f);
@@ -362,8 +378,7 @@ static void batch_wait_one(struct batch *b, size_t *running)
 	}
 }
 
-enum err batch_run(const struct options *o, void (*prepare)(void), int *status,
-		   struct error *error)
+enum err batch_run(const struct options *o, void (*prepare)(void), int *status, struct error *error)
 {
 	struct batch b = {.o = o, .prepare = prepare};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,8 +1,10 @@
 /* See input.h. */
 #include "decode/input.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -25,6 +27,21 @@ static void input_find_kcore(struct input *in, const char *path, struct symboliz
 	}
 }
 
+/* A mistyped name would only show as missing code. Maps and jitdumps say it themselves. */
+static void input_warn_missing(const struct options *o)
+{
+	const struct {
+		const char *option, *path;
+	} named[] = {{"symfs", o->symfs}, {"kcore", o->kcore}, {"kallsyms", o->kallsyms}};
+
+	for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+		if (named[i].path && access(named[i].path, R_OK) != 0)
+			log_warn("--%s %s: %s", named[i].option, named[i].path, strerror(errno));
+	for (size_t i = 0; o->debug_dirs.items[i]; i++)
+		if (access(o->debug_dirs.items[i], R_OK) != 0)
+			log_warn("--debug-dir %s: %s", o->debug_dirs.items[i], strerror(errno));
+}
+
 enum err input_open(struct input *in, const struct options *o, struct error *error)
 {
 	const char *bundled[1];
@@ -40,6 +57,7 @@ enum err input_open(struct input *in, const struct options *o, struct error *err
 					   .no_demangle = o->no_demangle,
 					   .no_inline = o->no_inline};
 
+	input_warn_missing(o);
 	for (size_t i = 0; i < count; i++)
 		if (count > 1 && bundle_is(paths[i]))
 			return error_set(error, ERR_UNSUPPORTED,

@@ -353,6 +353,8 @@ static enum err options_check(const struct options *o, struct error *error)
 		return error_set(error, ERR_USAGE, "--kernel and --user exclude each other");
 	if (!o->batch && (o->shard_count || o->report_junit))
 		return error_set(error, ERR_USAGE, "--shard and --report go with --batch");
+	if (o->output && !*o->output)
+		return error_set(error, ERR_USAGE, "-o: the name is empty");
 	if (o->batch && !o->output)
 		return error_set(error, ERR_USAGE, "--batch needs -o OUTDIR");
 	if (o->batch && (o->inputs.count || o->dump))
