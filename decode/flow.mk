@@ -20,6 +20,7 @@ decode_fuzz_flow_diff_fuzz_SOURCES = decode/fuzz/flow_diff_fuzz.c $(FUZZ_DRIVER)
 decode_fuzz_flow_diff_fuzz_LDADD = $(SIDEBAND_LIBS)
 
 # Built on demand, by scripts/bench.
+EXTRA_DIST += docs/performance.md scripts/bench
 EXTRA_PROGRAMS += decode/bench/flow_bench
 decode_bench_flow_bench_SOURCES = decode/bench/flow_bench.c
 decode_bench_flow_bench_LDADD = $(SIDEBAND_LIBS)

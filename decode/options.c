@@ -42,7 +42,7 @@ static const char help_text[] =
 	"Running:\n"
 	"  -j, --jobs N             threads (default: all CPUs); the output is the same for any N\n"
 	"      --engine fast|libipt own flow decoder, or libipt's block decoder as reference\n"
-	"      --max-memory SIZE    refuse with figures what needs more, e.g. 2G\n"
+	"      --max-memory SIZE    spill to a file, refuse what needs more, e.g. 2G\n"
 	"  -q, --quiet  -v, --verbose  --progress  -h, --help  -V, --version\n"
 	"\n"
 	"Exit status: 0 complete, 1 failed (no output), 2 usage, 3 output written, but more lost\n"
