@@ -564,7 +564,7 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bo
 	return !*joined || joiner_apply(j, s, &a);
 }
 
-/* Segments between `from` and s sat on top of what both sides share. */
+/* Segments between `from` and s that are tied to nothing sat on top of what both sides share. */
 static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 {
 	struct thread *t = j->thread;
@@ -574,6 +574,8 @@ static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 	for (size_t i = from + 1; i < s; i++) {
 		struct segment *between = &t->segments.items[i];
 
+		if (!joiner_is_open(j, i))
+			continue;
 		joiner_base(j, i, kept);
 		if (between->bracket != CALL_NONE)
 			t->calls.items[between->bracket].parent = kept;
@@ -582,25 +584,31 @@ static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 	}
 }
 
+/* The segment in which the stack in j->chain begins. */
+static size_t joiner_chain_home(const struct joiner *j, size_t from)
+{
+	return j->chain.count ? joiner_home(j, j->chain.items[j->chain.count - 1]) : from;
+}
+
 static bool joiner_look_back(struct joiner *j, size_t s)
 {
 	bool joined = false;
+	size_t from = s - 1;
 
-	/* Only over segments that are tied to nothing themselves. */
-	for (size_t from = s; from-- > 0 && s - from <= LOOK_BACK;) {
+	for (unsigned tries = 0; tries < LOOK_BACK; tries++) {
 		if (!joiner_try(j, s, from, false, &joined))
 			return false;
+		size_t home = joiner_chain_home(j, from);
 		if (joined) {
 			joiner_settle_between(j, from, s);
-			/* What was found beneath that stack may tie its first segment to one
-			 * before. */
-			uint32_t outermost = j->chain.items[j->chain.count - 1];
-			size_t home = joiner_home(j, outermost);
-
+			/* What was found beneath that stack may tie its first segment further back.
+			 */
 			return home == 0 || !joiner_is_open(j, home) || joiner_look_back(j, home);
 		}
-		if (!joiner_is_open(j, from))
+		/* Further back only past stacks that are tied to nothing themselves. */
+		if (home == 0 || home > from || !joiner_is_open(j, home))
 			return true;
+		from = home - 1;
 	}
 	return true;
 }
