@@ -16,11 +16,14 @@
 #include <string.h>
 
 #include "decode/lifetime.h"
+#include "decode/precedent.h"
 
 enum {
 	INLINE_DEPTH_MAX = 64,
 	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
 	LOOK_BACK = 8,       /* segments that a join may reach over */
+	PRECEDENTS_MIN = 4,  /* fewer prove nothing */
+	PRECEDENTS_ODDS = 3, /* to draw two frames as one misleads more than the reverse */
 };
 
 struct level {
@@ -33,6 +36,7 @@ struct joiner {
 	struct graph *graph;
 	struct graph_tables g;
 	struct lifetimes lifetimes;
+	struct precedents precedents;
 	uint32_t top;             /* A's innermost open row, maybe inlined */
 	VEC(uint32_t) chain;      /* A's open physical rows, innermost first */
 	VEC(node_id) waits;       /* chain[i] waits at waits[i]; the last is unknown: 0 */
@@ -360,10 +364,11 @@ static uint32_t joiner_home(const struct joiner *j, uint32_t row)
 	return (uint32_t)low;
 }
 
-/* Does level row `l` continue the open row `x`? */
-static bool joiner_continues(const struct joiner *j, uint32_t l, uint32_t x,
+/* Does level i continue A's frame chain[at]? */
+static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at,
 			     const struct join *join)
 {
+	uint32_t x = j->chain.items[at];
 	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
 
 	if (lc->kind != xc->kind)
@@ -374,9 +379,24 @@ static bool joiner_continues(const struct joiner *j, uint32_t l, uint32_t x,
 	if (func != joiner_func(j, l))
 		return false;
 	uint64_t age = join->lost_ns > xc->start_ns ? join->lost_ns - xc->start_ns : 0;
+	uint64_t gap = join->resumed_ns - join->lost_ns;
 	uint64_t rest = lc->end_ns > join->resumed_ns ? lc->end_ns - join->resumed_ns : 0;
-	return lifetimes_continues(&j->lifetimes, func, age, join->resumed_ns - join->lost_ns,
-				   rest);
+	/* Both made calls: is it known what such calls, so far apart, mean? */
+	if (i > 0 && at > 0) {
+		struct precedent_case here = {
+			.before = j->waits.items[at - 1],
+			.after = j->levels.items[i - 1].landed,
+			.age_ns = age,
+			.gap_ns = gap,
+			.rest_ns = rest,
+			.older = xc->flags & (CALL_ROOT | CALL_START_INFERRED),
+			.longer = lc->flags & CALL_END_INFERRED || lc->end_ns == TIME_NONE};
+		struct precedent seen = precedents_count(&j->precedents, &here);
+
+		if (seen.count >= PRECEDENTS_MIN)
+			return seen.one_ns >= PRECEDENTS_ODDS * seen.two_ns;
+	}
+	return lifetimes_continues(&j->lifetimes, func, age, gap, rest);
 }
 
 static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
@@ -506,7 +526,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		if (l == CALL_NONE)
 			continue;
 		going_on = going_on && k <= top && i >= a->innermost &&
-			   joiner_continues(j, l, j->chain.items[top - k], join);
+			   joiner_continues(j, i, l, top - k, join);
 		if (!going_on) {
 			join->inferred += i > 0;
 			continue;
@@ -675,7 +695,8 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	j->thread = t;
 	j->home.count = 0;
 	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
-	ok = j->beneath != NULL;
+	ok = j->beneath != NULL &&
+	     (t->joins.count == 0 || precedents_init(&j->precedents, t, j->graph));
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)
@@ -693,6 +714,7 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 		vec_done(&j->beneath[s].rows);
 	free(j->beneath);
 	j->beneath = NULL;
+	precedents_done(&j->precedents);
 	return ok ? ERR_NONE : ERR_NOMEM;
 }
 

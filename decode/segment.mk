@@ -8,6 +8,7 @@ libdecode_a_SOURCES += \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
   decode/parked.c decode/parked.h \
+  decode/precedent.c decode/precedent.h \
   decode/resume.c decode/resume.h \
   decode/schedule.c decode/schedule.h \
   decode/segment.c decode/segment.h \
@@ -31,7 +32,11 @@ check_SCRIPTS += decode/tests/cut.test
 EXTRA_DIST += decode/tests/cut.test
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/segment_random_test
+check_PROGRAMS += decode/tests/precedent_test decode/tests/segment_random_test
+decode_tests_precedent_test_SOURCES = decode/tests/precedent_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_precedent_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_precedent_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h \
   decode/tests/trace_promises.c decode/tests/trace_promises.h

@@ -92,6 +92,11 @@ node_id graph_successor(struct graph *g, node_id node, int slot)
 	return graph_node(g, g->cold[node].space, g->cold[node].end_ip);
 }
 
+uint32_t graph_node_count(const struct graph *g)
+{
+	return g->count;
+}
+
 size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **bytes)
 {
 	(void)g;

@@ -1,0 +1,111 @@
+/* A thread that calls f again and again; f calls g, then h:
+ *
+ *     main  ├─────── f ───────┤ ├─────── f ───────┤ ...      every 100 ns
+ *            ├─ g ─┤ ├─ h ─┤     ├─ g ─┤ ├─ h ─┤
+ *     at    10     40 50    90  110
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "decode/precedent.h"
+#include "decode/tests/fake_code.h"
+
+enum { MAIN = 1, F, G, H, ROUNDS = 20, ROUND_NS = 100 };
+
+static struct thread thread;
+static struct precedents precedents;
+static node_id behind_g, behind_h;
+
+static node_id node(uint32_t func, uint64_t at)
+{
+	return graph_node(&graph, (space_id){2}, (uint64_t)func * FUNC_BYTES + at);
+}
+
+static uint32_t add_call(uint32_t func, node_id site, uint32_t parent, uint64_t start_ns,
+			 uint64_t end_ns)
+{
+	struct call c = {.start_ns = start_ns,
+			 .end_ns = end_ns,
+			 .what = node(func, 0),
+			 .site = site,
+			 .parent = parent,
+			 .kind = CALL_FRAME};
+
+	graph.hot[site].kind = NODE_CALL;
+	cr_assert(vec_push(&thread.calls, c));
+	return (uint32_t)thread.calls.count - 1;
+}
+
+static void setup(void)
+{
+	memset(&graph, 0, sizeof graph);
+	memset(&symbols, 0, sizeof symbols);
+	symbols.count = H;
+	for (uint32_t i = 1; i <= H; i++)
+		symbols.funcs[i].start = (uint64_t)i * FUNC_BYTES;
+	uint32_t bottom = add_call(MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
+	for (uint64_t t = 0; t < ROUNDS * ROUND_NS; t += ROUND_NS) {
+		uint32_t f = add_call(F, node(MAIN, 0x10), bottom, t + 1, t + 99);
+
+		add_call(G, node(F, 0x10), f, t + 10, t + 40);
+		add_call(H, node(F, 0x20), f, t + 50, t + 90);
+	}
+	behind_g = node(F, 0x10 + CALL_BYTES);
+	behind_h = node(F, 0x20 + CALL_BYTES);
+	cr_assert(precedents_init(&precedents, &thread, &graph));
+}
+
+static void teardown(void)
+{
+	precedents_done(&precedents);
+	vec_done(&thread.calls);
+}
+
+TestSuite(precedent, .init = setup, .fini = teardown);
+
+/* Lost in g, seen in h a moment later: f goes on. */
+Test(precedent, in_the_order_of_the_calls_it_is_one)
+{
+	struct precedent_case c = {
+		.before = behind_g, .after = behind_h, .age_ns = 24, .gap_ns = 40, .rest_ns = 35};
+	struct precedent seen = precedents_count(&precedents, &c);
+
+	cr_expect_gt(seen.count, ROUNDS);
+	cr_expect_gt(seen.one_ns, 0);
+	cr_expect_eq(seen.two_ns, 0);
+}
+
+/* Lost in h, seen in g: only another f can be there. */
+Test(precedent, in_the_other_order_it_is_two)
+{
+	struct precedent_case c = {
+		.before = behind_h, .after = behind_g, .age_ns = 70, .gap_ns = 50, .rest_ns = 75};
+	struct precedent seen = precedents_count(&precedents, &c);
+
+	cr_expect_gt(seen.count, ROUNDS);
+	cr_expect_eq(seen.one_ns, 0);
+	cr_expect_gt(seen.two_ns, 0);
+}
+
+Test(precedent, none_for_calls_never_seen_or_other_ages)
+{
+	struct precedent_case c = {.before = node(H, 0x10), .after = behind_h, .longer = true};
+
+	cr_expect_eq(precedents_count(&precedents, &c).count, 0);
+	c = (struct precedent_case){.before = behind_g, .after = behind_h, .age_ns = 5000};
+	cr_expect_eq(precedents_count(&precedents, &c).count, 0);
+	c = (struct precedent_case){.after = behind_h};
+	cr_expect_eq(precedents_count(&precedents, &c).count, 0);
+}
+
+/* A frame that was cut by a loss says nothing. */
+Test(precedent, frames_not_seen_whole_do_not_count)
+{
+	struct precedent_case c = {
+		.before = behind_g, .after = behind_h, .age_ns = 24, .gap_ns = 40, .rest_ns = 35};
+
+	for (size_t i = 0; i < thread.calls.count; i++)
+		if (graph.hot[thread.calls.items[i].what].func == F)
+			thread.calls.items[i].flags |= CALL_END_INFERRED;
+	cr_expect_eq(precedents_count(&precedents, &c).count, 0);
+}
