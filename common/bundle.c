@@ -17,7 +17,12 @@
 
 #define MANIFEST "manifest.json"
 
-enum { FORMAT_VERSION = 1, MANIFEST_MAX_BYTES = 64 << 20, REMOVE_DEPTH_MAX = 32 };
+enum {
+	FORMAT_VERSION = 1,
+	MANIFEST_MAX_BYTES = 64 << 20,
+	REMOVE_DEPTH_MAX = 32,
+	REMOVE_ATTEMPTS = 1000
+};
 
 static const char *const hit_kinds[] = {"trigger", "snapshot-call", "mark"};
 
@@ -484,18 +489,34 @@ static struct {
 	char dir[PATH_MAX];
 } extracted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void note_extracted(const char *dir)
+/* mkdtemp(), and noted before anybody can ask. */
+static bool make_extracted(char *template)
 {
 	pthread_mutex_lock(&extracted.lock);
-	snprintf(extracted.dir, sizeof extracted.dir, "%s", dir);
+	bool good = mkdtemp(template) != NULL;
+	if (good)
+		snprintf(extracted.dir, sizeof extracted.dir, "%s", template);
+	pthread_mutex_unlock(&extracted.lock);
+	return good;
+}
+
+static void forget_extracted(void)
+{
+	pthread_mutex_lock(&extracted.lock);
+	extracted.dir[0] = '\0';
 	pthread_mutex_unlock(&extracted.lock);
 }
 
 void bundle_remove_extracted(void)
 {
 	pthread_mutex_lock(&extracted.lock);
-	if (extracted.dir[0])
+	/* Extraction may still go on in another thread: until the directory is gone, where
+	 * nothing can be made in it any more. */
+	for (int i = 0; extracted.dir[0] && i < REMOVE_ATTEMPTS; i++) {
 		bundle_remove_tree(extracted.dir);
+		if (access(extracted.dir, F_OK) != 0)
+			extracted.dir[0] = '\0';
+	}
 	pthread_mutex_unlock(&extracted.lock);
 }
 
@@ -507,14 +528,14 @@ static enum err open_archive(const char *path, struct bundle *b, char *temporary
 	if (snprintf(temporary, bytes, "%s/pt-bundle-XXXXXX", tmp && tmp[0] ? tmp : "/tmp") >=
 	    (int)bytes)
 		return error_set(error, ERR_LIMIT, "$TMPDIR: name too long");
-	if (!mkdtemp(temporary))
+	if (!make_extracted(temporary))
 		return error_set(error, ERR_IO, "%s: %s", temporary, strerror(errno));
 	b->dir = b->temporary_dir = arena_copy_string(&b->arena, temporary, strlen(temporary));
 	if (!b->dir) {
 		rmdir(temporary);
+		forget_extracted();
 		return error_set(error, ERR_NOMEM, "%s", error_name(ERR_NOMEM));
 	}
-	note_extracted(temporary);
 	enum err err = tar_zst_extract(path, temporary, BUNDLE_EXTRACTED_MAX_BYTES,
 				       BUNDLE_FILES_MAX, error);
 	if (err == ERR_NONE && !descend(b))
@@ -598,7 +619,7 @@ void bundle_done(struct bundle *b)
 {
 	if (b->temporary_dir) {
 		bundle_remove_tree(b->temporary_dir);
-		note_extracted("");
+		forget_extracted();
 	}
 	vec_done(&b->files);
 	vec_done(&b->processes);
