@@ -22,6 +22,7 @@ enum {
 	INLINE_DEPTH_MAX = 64,
 	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
 	LOOK_BACK = 8,       /* segments that a join may reach over */
+	STEP_NS_MAX = 10,    /* a branch takes no longer */
 	PRECEDENTS_MIN = 4,  /* fewer prove nothing */
 	PRECEDENTS_ODDS = 3, /* to draw two frames as one misleads more than the reverse */
 };
@@ -303,13 +304,55 @@ static long joiner_innermost(const struct joiner *j, long depth)
 	return level;
 }
 
+/* Does the very next branch lead from where A stopped to where B starts, in no time, and does
+ * nothing speak against the depth that this gives? */
+static bool joiner_align_step(struct joiner *j, const struct join *join, struct alignment *best)
+{
+	long top = (long)j->chain.count - 1;
+	node_id next = 0;
+
+	if (!join->lost_at || !join->resumed_at || join->resumed_ns - join->lost_ns > STEP_NS_MAX)
+		return false;
+	switch (j->g.hot[join->lost_at].kind) {
+	case NODE_CALL:
+		best->depth = top + 1;
+		next = graph_successor(j->graph, join->lost_at, 1);
+		break;
+	case NODE_CALL_INDIRECT:
+		best->depth = top + 1;
+		if (j->g.hot[join->resumed_at].flags & NODE_INTO_FUNCTION)
+			next = join->resumed_at;
+		break;
+	case NODE_RETURN:
+		best->depth = top - 1;
+		next = j->waits.items[0];
+		break;
+	case NODE_COND:
+	case NODE_JUMP:
+		best->depth = top;
+		next = graph_successor(j->graph, join->lost_at, 1);
+		break;
+	default: break;
+	}
+	if (next == 0 || best->depth < 0 || j->g.cold[next].ip != j->g.cold[join->resumed_at].ip)
+		return false;
+	/* The frame called in between has no counterpart. */
+	best->innermost = joiner_innermost(j, best->depth);
+	if (best->innermost > (best->depth > top))
+		return false;
+	best->evidence = JOIN_PATH;
+	best->candidates = 1;
+	return true;
+}
+
 static bool joiner_align(struct joiner *j, const struct segment *seg, struct alignment *best)
 {
 	const struct join *join = &j->thread->joins.items[seg->join];
 
 	*best = (struct alignment){.evidence = JOIN_NONE};
-	if (j->chain.count == 0)
+	if (j->chain.count == 0 || joiner_align_step(j, join, best))
 		return true;
+	best->depth = 0;
 	if (!joiner_align_returns(j, best))
 		return false;
 	long top = (long)j->chain.count - 1;
