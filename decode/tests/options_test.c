@@ -6,7 +6,7 @@
 
 #include "decode/options.h"
 
-enum { WORDS_MAX = 16, LINE_BYTES = 256 };
+enum { WORDS_MAX = 32, LINE_BYTES = 256 };
 
 /* The options of "pt-decode LINE x": words at blanks. They live until the next call. */
 static struct options parse(const char *line)
@@ -18,7 +18,8 @@ static struct options parse(const char *line)
 	int argc = 1;
 
 	snprintf(text, sizeof text, "%s", line);
-	for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+	for (char *word = strtok_r(text, " ", &rest); word && argc < WORDS_MAX;
+	     word = strtok_r(NULL, " ", &rest))
 		argv[argc++] = word;
 	argv[argc++] = input;
 	cr_assert_eq(options_parse(argc, argv, &options, &error), ERR_NONE, "%s: %s", line,
