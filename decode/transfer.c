@@ -232,6 +232,24 @@ static bool strand_unwind_beyond(struct strand *s, node_id from, node_id to)
 	return true;
 }
 
+/* A return to the first byte of a function that waits on this stack: a fresh fibre of the kind
+ * that has just left. It takes the place of the one that left, which waits elsewhere now. */
+static bool strand_start_sibling(struct strand *s, node_id to)
+{
+	uint32_t func = strand_node(s, to)->func;
+
+	for (size_t i = s->top; func && i-- > strand_floor(s) + 1;) {
+		struct frame f = s->stack.items[i];
+
+		if (f.kind != FRAME_PHYSICAL || f.func != func)
+			continue;
+		strand_park_from(s, i, CALL_SWITCHED);
+		strand_push(s, to, f.ret, f.site, CALL_SWITCHED);
+		return true;
+	}
+	return false;
+}
+
 static void strand_return_to_nobody(struct strand *s, node_id from, node_id to)
 {
 	const struct node *n = strand_node(s, to);
@@ -239,7 +257,8 @@ static void strand_return_to_nobody(struct strand *s, node_id from, node_id to)
 	bool bottom = s->top == 0 && f->ret == 0;
 
 	if (n->flags & NODE_INTO_FUNCTION) {
-		strand_replace_top(s, to);
+		if (!strand_start_sibling(s, to))
+			strand_replace_top(s, to);
 	} else if (strand_unwind(s, to, true) || strand_return_beside(s, to) ||
 		   strand_unwind(s, to, false) ||
 		   (!(n->flags & NODE_CALL_PRECEDED) && strand_unwind_beyond(s, from, to))) {
