@@ -7,9 +7,9 @@
  * the stacks of all segments before are whole. The stack at a loss is the chain of parents of
  * the innermost open row; rows keep their place, so nothing is copied.
  *
- * All alignments of one join are tested in linear time: with P = A's return addresses, inner
- * to outer, and Q = B's, depth K is the shift n - K of Q against P, and the Z-function gives
- * the length of agreement of every shift at once. */
+ * All alignments of one join are tested in linear time: with P = A's return addresses, outermost
+ * first, and Q = B's, a depth is a shift of one against the other, and the Z-function gives the
+ * length of agreement of every shift at once. */
 #include "decode/join.h"
 
 #include <stdlib.h>
@@ -538,6 +538,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	long top = (long)j->chain.count - 1, outermost = (long)j->levels.count;
 	uint32_t home = joiner_home(j, j->chain.items[top]);
 	uint32_t kept = CALL_NONE;
+	unsigned marks = CALL_STITCHED | (a->candidates > 1 ? CALL_AMBIGUOUS : 0);
 	bool going_on = true, ok = true;
 
 	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
@@ -549,7 +550,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		struct call *x = &t->calls.items[j->chain.items[top - k]];
 
 		x->end_ns = open_until_ns;
-		x->flags |= CALL_STITCHED | CALL_END_INFERRED;
+		x->flags |= (uint16_t)(marks | CALL_END_INFERRED);
 		join->kept++;
 	}
 	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
@@ -576,6 +577,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		}
 		kept = j->chain.items[top - k];
 		joiner_merge(j, l, kept);
+		t->calls.items[kept].flags |= (uint16_t)marks;
 		joiner_merge_inlined(j, l, top - k);
 		join->kept++;
 	}
@@ -761,13 +763,12 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	return ok ? ERR_NONE : ERR_NOMEM;
 }
 
-enum err join_trace(struct trace *trace, struct graph *graph, const struct sideband *sideband)
+enum err join_trace(struct trace *trace, struct graph *graph)
 {
 	struct joiner j = {.graph = graph, .g = graph_tables(graph)};
 	enum err err = ERR_NONE;
 	bool losses = false;
 
-	(void)sideband;
 	for (size_t i = 0; i < trace->threads.count; i++)
 		losses = losses || trace->threads.items[i].joins.count > 0;
 	if (losses && !lifetimes_of_trace(&j.lifetimes, trace, j.g))

@@ -4,11 +4,12 @@
  *     B's levels at the resume:      L0 (innermost, where B starts), L1 .. Lm (frames that B's
  *                                    returns past its bottom landed in)
  *
- * A join is a depth K at which L0 stands, so that L(i) is at the level of X(K-i). It must
- * agree with every return address in the overlap, inner to outer, to the end of either list;
- * what later segments found beneath B counts too. A level goes on as the same activation when
- * the durations seen of its function make that likelier than a return and a new call in the
- * gap. docs/segments.md has the rules with examples. */
+ * A join is a depth K at which L0 stands, so that L(i) is at the level of X(K-i). The depth is
+ * taken at which the most return addresses of the overlap agree, from the root inward (inner
+ * frames may all have changed in the gap), without any the most functions; what later segments
+ * found beneath B counts too. A level goes on as the same activation when precedents, or the
+ * durations seen of its function, make that likelier than a return and a new call in the gap.
+ * docs/segments.md has the rules with examples. */
 #ifndef DECODE_JOIN_H
 #define DECODE_JOIN_H
 
@@ -16,8 +17,7 @@
 #include "decode/trace.h"
 
 /* Joins the segments of all threads and makes the trace's order final (trace.h). */
-MUST_CHECK enum err join_trace(struct trace *trace, struct graph *graph,
-			       const struct sideband *sideband);
+MUST_CHECK enum err join_trace(struct trace *trace, struct graph *graph);
 /* The node where a call goes on after its return; 0 = unknown. */
 node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *call);
 

@@ -228,7 +228,7 @@ static enum err pipeline_decode(struct pipeline *p)
 	if (p->too_large_bytes)
 		return pipeline_refuse(p, "uses already", p->too_large_bytes);
 	if (err == ERR_NONE)
-		err = join_trace(&p->trace, p->graph, &p->in.sideband);
+		err = join_trace(&p->trace, p->graph);
 	if (err == ERR_NONE)
 		err = anchor_trace(&p->trace, p->graph, &p->in.sideband);
 	if (err == ERR_NONE)

@@ -129,7 +129,7 @@ static enum err weave(struct experiment *x, const struct flow_event *events, siz
 	if (err == ERR_NONE)
 		err = weaver_finish(w);
 	if (err == ERR_NONE)
-		err = join_trace(trace, x->graph, &x->sideband);
+		err = join_trace(trace, x->graph);
 	weaver_free(w);
 	return err;
 }

@@ -588,7 +588,7 @@ static char *story_run(struct story *s)
 	}
 	if (!out || weaver_new(&s->sideband, &symbols, &graph, &trace, &w) != ERR_NONE ||
 	    story_weave(s, w) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
-	    join_trace(&trace, &graph, &s->sideband) != ERR_NONE ||
+	    join_trace(&trace, &graph) != ERR_NONE ||
 	    anchor_trace(&trace, &graph, &s->sideband) != ERR_NONE)
 		story_fail(s, "the builder failed");
 	for (size_t i = 0; i < trace.threads.count; i++) {

@@ -149,7 +149,7 @@ static void tell(uint64_t story_seed)
 		cr_assert_eq(weaver_events(w, &buffers[chance(20) == 0], &e, 1, NULL), ERR_NONE);
 	}
 	cr_assert_eq(weaver_finish(w), ERR_NONE);
-	cr_assert_eq(join_trace(&trace, &graph, &sideband), ERR_NONE);
+	cr_assert_eq(join_trace(&trace, &graph), ERR_NONE);
 	cr_assert_eq(anchor_trace(&trace, &graph, &sideband), ERR_NONE);
 	const char *broken = trace_broken_promise(&trace);
 	cr_assert_null(broken, "story %llu: %s", (unsigned long long)story_seed, broken);
