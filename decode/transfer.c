@@ -366,10 +366,14 @@ static bool strand_is_forwarded(struct strand *s, const struct frame *f, node_id
 {
 	const struct node *n = strand_node(s, to), *left = strand_node(s, from);
 
-	return f->func && f->func == left->func && n->func && f->kind == FRAME_PHYSICAL &&
-	       strand_cold(s, from)->module.v != strand_cold(s, to)->module.v &&
-	       symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){f->func}).v ==
-		       symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){n->func}).v;
+	if (f->func == 0 || f->func != left->func || n->func == 0 || f->kind != FRAME_PHYSICAL ||
+	    strand_cold(s, from)->module.v == strand_cold(s, to)->module.v)
+		return false;
+	graph_lock(s->weave->graph);
+	str_id old_name = symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){f->func});
+	str_id new_name = symbolizer_func_linkage_name(s->weave->symbolizer, (func_id){n->func});
+	graph_unlock(s->weave->graph);
+	return old_name.v == new_name.v;
 }
 
 void strand_jump(struct strand *s, node_id from, node_id to)
