@@ -219,7 +219,8 @@ static bool attempt_code_by_build_id(const struct search *s, struct attempt *a, 
 	if (attempt_below(a, o->symfs, "/usr/lib/debug/.build-id/%s", id))
 		return true;
 	for (size_t i = 0; o->debug_dirs && o->debug_dirs[i]; i++)
-		if (attempt(a, "%s/.build-id/%s", o->debug_dirs[i], id))
+		if (attempt(a, "%s/.build-id/%s/%s", o->debug_dirs[i], id, leaf) ||
+		    attempt(a, "%s/.build-id/%s", o->debug_dirs[i], id))
 			return true;
 	if (o->symfs)
 		return false;
@@ -289,7 +290,8 @@ static bool attempt_debug_by_build_id(const struct search *s, struct attempt *a)
 	    attempt_below(a, o->symfs, "/usr/lib/debug/.build-id/%s.debug", id))
 		return true;
 	for (size_t i = 0; o->debug_dirs && o->debug_dirs[i]; i++)
-		if (attempt(a, "%s/.build-id/%s.debug", o->debug_dirs[i], id))
+		if (attempt(a, "%s/.build-id/%s/debug", o->debug_dirs[i], id) ||
+		    attempt(a, "%s/.build-id/%s.debug", o->debug_dirs[i], id))
 			return true;
 	if (o->symfs)
 		return false;
@@ -365,7 +367,8 @@ static bool attempt_vmlinux(const struct search *s, struct attempt *a)
 	if (!have_id)
 		return false;
 	for (size_t i = 0; o->debug_dirs && o->debug_dirs[i]; i++)
-		if (attempt(a, "%s/.build-id/%s.debug", o->debug_dirs[i], id) ||
+		if (attempt(a, "%s/.build-id/%s/elf", o->debug_dirs[i], id) ||
+		    attempt(a, "%s/.build-id/%s.debug", o->debug_dirs[i], id) ||
 		    attempt(a, "%s/vmlinux", o->debug_dirs[i]))
 			return true;
 	if (o->symfs || uname(&host) != 0)
