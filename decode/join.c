@@ -5,16 +5,13 @@
  * hidden into the earlier row, a level beneath all that the earlier segment knows becomes a
  * root of that one. Those that found nothing there look further back, from left to right, when
  * the stacks of all segments before are whole. The stack at a loss is the chain of parents of
- * the innermost open row; rows keep their place, so nothing is copied.
- *
- * All alignments of one join are tested in linear time: with P = A's return addresses, outermost
- * first, and Q = B's, a depth is a shift of one against the other, and the Z-function gives the
- * length of agreement of every shift at once. */
+ * the innermost open row; rows keep their place, so nothing is copied. */
 #include "decode/join.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/align.h"
 #include "decode/lifetime.h"
 #include "decode/precedent.h"
 
@@ -22,29 +19,17 @@ enum {
 	INLINE_DEPTH_MAX = 64,
 	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
 	LOOK_BACK = 8,       /* segments that a join may reach over */
-	STEP_NS_MAX = 10,    /* a branch takes no longer */
 	PRECEDENTS_MIN = 4,  /* fewer prove nothing */
 	PRECEDENTS_ODDS = 3, /* to draw two frames as one misleads more than the reverse */
 };
 
-struct level {
-	uint32_t row;   /* call index; CALL_NONE = not drawn */
-	node_id landed; /* node that a return landed on: lies in this level's function */
-};
-
 struct joiner {
 	struct thread *thread;
-	struct graph *graph;
-	struct graph_tables g;
 	struct lifetimes lifetimes;
 	struct precedents precedents;
-	uint32_t top;             /* A's innermost open row, maybe inlined */
-	VEC(uint32_t) chain;      /* A's open physical rows, innermost first */
-	VEC(node_id) waits;       /* chain[i] waits at waits[i]; the last is unknown: 0 */
-	VEC(struct level) levels; /* B's, from L1 on: own roots, then those of later segments */
-	VEC(node_id) text;        /* scratch: Z-function input */
-	VEC(uint32_t) z;
-	VEC(uint32_t) home; /* segment of each thread->roots item */
+	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
+	uint32_t top;         /* A's innermost open row, maybe inlined */
+	VEC(uint32_t) home;   /* segment of each thread->roots item */
 	struct row_list {
 		VEC(uint32_t) rows;
 	} * beneath; /* per segment: roots that later segments found, outermost last */
@@ -63,7 +48,7 @@ static uint32_t joiner_func(const struct joiner *j, uint32_t row)
 {
 	const struct call *c = &j->thread->calls.items[row];
 
-	return c->kind == CALL_FRAME ? j->g.hot[c->what].func : 0;
+	return c->kind == CALL_FRAME ? j->known.g.hot[c->what].func : 0;
 }
 
 node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *c)
@@ -83,15 +68,18 @@ node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct c
 /* Physical open rows from `top` outward. */
 static bool joiner_chain(struct joiner *j, uint32_t top)
 {
-	j->chain.count = j->waits.count = 0;
+	j->known.chain.count = 0;
 	j->top = joiner_row(j, top);
-	for (uint32_t row = joiner_row(j, top); row != CALL_NONE && j->chain.count < CHAIN_MAX;
+	for (uint32_t row = joiner_row(j, top);
+	     row != CALL_NONE && j->known.chain.count < CHAIN_MAX;
 	     row = joiner_row(j, j->thread->calls.items[row].parent)) {
 		if (j->thread->calls.items[row].kind == CALL_INLINED)
 			continue;
-		if (!vec_push(&j->chain, row) ||
-		    !vec_push(&j->waits,
-			      join_waits_at(j->graph, j->g, &j->thread->calls.items[row])))
+		struct chain_frame frame = {.row = row,
+					    .func = joiner_func(j, row),
+					    .wait = join_waits_at(j->known.graph, j->known.g,
+								  &j->thread->calls.items[row])};
+		if (!vec_push(&j->known.chain, frame))
 			return false;
 	}
 	return true;
@@ -100,23 +88,11 @@ static bool joiner_chain(struct joiner *j, uint32_t top)
 static bool joiner_add_level(struct joiner *j, uint32_t row)
 {
 	const struct call *c = &j->thread->calls.items[row];
-	struct level level = {.row = row, .landed = c->kind == CALL_FRAME ? c->what : 0};
+	struct level level = {.row = row,
+			      .func = joiner_func(j, row),
+			      .landed = c->kind == CALL_FRAME ? c->what : 0};
 
-	return vec_push(&j->levels, level);
-}
-
-/* L1 .. Lm of a segment: its own roots, then what later segments found beneath them. */
-static bool joiner_levels(struct joiner *j, size_t s)
-{
-	const struct segment *seg = &j->thread->segments.items[s];
-	bool ok = true;
-
-	j->levels.count = 0;
-	for (uint32_t i = seg->first_root; ok && i < seg->end_root; i++)
-		ok = joiner_add_level(j, j->thread->roots.items[i]);
-	for (size_t i = 0; ok && i < j->beneath[s].rows.count; i++)
-		ok = joiner_add_level(j, j->beneath[s].rows.items[i]);
-	return ok;
+	return vec_push(&j->known.levels, level);
 }
 
 /* L0: the frame in which the segment starts. */
@@ -128,246 +104,21 @@ static uint32_t segment_first_row(const struct thread *t, const struct segment *
 	return c->kind == CALL_INLINED || c->flags & CALL_ROOT ? CALL_NONE : seg->first_call;
 }
 
-/* ---- alignment ---- */
-
-struct alignment {
-	long depth;          /* K, counted from the chain's outermost known frame: L0's level */
-	uint32_t agreeing;   /* return addresses (or functions) that agree */
-	uint32_t candidates; /* depths that agree as well */
-	enum join_evidence evidence;
-	bool partial;   /* inner returns of the overlap disagree */
-	long innermost; /* levels further in than this are not those of A */
-};
-
-/* z[i] = length of the longest common prefix of text and text[i..]. */
-static bool joiner_z(struct joiner *j, size_t count)
+/* L0, then L1 .. Lm of a segment: its own roots, and what later segments found beneath them. */
+static bool joiner_levels(struct joiner *j, size_t s)
 {
-	if (!vec_reserve(&j->z, count ? count : 1))
-		return false;
-	uint32_t *z = j->z.items;
-	const node_id *text = j->text.items;
-	size_t left = 0, right = 0;
+	const struct segment *seg = &j->thread->segments.items[s];
+	uint32_t first = segment_first_row(j->thread, seg);
+	bool ok = true;
 
-	if (count)
-		z[0] = (uint32_t)count;
-	for (size_t i = 1; i < count; i++) {
-		size_t n = i < right ? (z[i - left] < right - i ? z[i - left] : right - i) : 0;
-
-		while (i + n < count && text[n] == text[i + n])
-			n++;
-		z[i] = (uint32_t)n;
-		if (i + n > right) {
-			left = i;
-			right = i + n;
-		}
-	}
-	return true;
-}
-
-/* Fills text with pattern, a separator, subject; z over it. */
-static bool joiner_match(struct joiner *j, const node_id *pattern, size_t pattern_count,
-			 const node_id *subject, size_t subject_count)
-{
-	size_t count = pattern_count + 1 + subject_count;
-
-	if (!vec_reserve(&j->text, count))
-		return false;
-	if (pattern_count)
-		memcpy(j->text.items, pattern, pattern_count * sizeof *pattern);
-	j->text.items[pattern_count] = UINT32_MAX;
-	if (subject_count)
-		memcpy(j->text.items + pattern_count + 1, subject, subject_count * sizeof *subject);
-	return joiner_z(j, count);
-}
-
-/* One depth as a candidate: of `possible` pairs in the overlap the outermost `agree` do. */
-static void alignment_offer(struct alignment *best, long depth, size_t agree, size_t possible,
-			    long top)
-{
-	if (agree == 0)
-		return;
-	bool partial = agree < possible;
-	long shift = labs(top - depth), best_shift = labs(top - best->depth);
-	bool equal = best->agreeing == agree && best->partial == partial;
-	bool better = agree > best->agreeing ||
-		      (agree == best->agreeing && best->partial && !partial) ||
-		      (equal && shift < best_shift);
-
-	if (better && !equal)
-		best->candidates = 0;
-	best->candidates += better || equal;
-	if (!better)
-		return;
-	best->depth = depth;
-	best->agreeing = (uint32_t)agree;
-	best->partial = partial;
-}
-
-/* Tries every depth: the longest agreement from the root inward wins, then one that holds for
- * the whole overlap, then the depth nearest to that at the loss. p and q are A's and B's keys,
- * outermost first; with p[0] and q[0] side by side L0 is at depth `level`. */
-static bool joiner_match_all(struct joiner *j, const uint32_t *p, size_t n, const uint32_t *q,
-			     size_t m, long level, struct alignment *best)
-{
-	long top = (long)j->chain.count - 1;
-	bool ok = joiner_match(j, q, m, p, n);
-
-	for (size_t h = 0; ok && h < n; h++) { /* q[0] at or inside p[0] */
-		size_t possible = m < n - h ? m : n - h, agree = j->z.items[m + 1 + h];
-
-		alignment_offer(best, level + (long)h, agree < possible ? agree : possible,
-				possible, top);
-	}
-	ok = ok && joiner_match(j, p, n, q, m);
-	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
-		size_t possible = n < m - h ? n : m - h, agree = j->z.items[n + 1 + h];
-
-		alignment_offer(best, level - (long)h, agree < possible ? agree : possible,
-				possible, top);
-	}
+	j->known.has_first = first != CALL_NONE;
+	j->known.first_func = first != CALL_NONE ? joiner_func(j, first) : 0;
+	j->known.levels.count = 0;
+	for (uint32_t i = seg->first_root; ok && i < seg->end_root; i++)
+		ok = joiner_add_level(j, j->thread->roots.items[i]);
+	for (size_t i = 0; ok && i < j->beneath[s].rows.count; i++)
+		ok = joiner_add_level(j, j->beneath[s].rows.items[i]);
 	return ok;
-}
-
-/* Keys for "nothing known": equal to no other. */
-enum { KEY_UNKNOWN_A = -2, KEY_UNKNOWN_B = -3 };
-
-static bool joiner_align_returns(struct joiner *j, struct alignment *best)
-{
-	/* The outermost frame waits at a node nobody knows, unless it was tail-called. */
-	size_t n = j->chain.count, m = j->levels.count;
-	if (n && j->waits.items[n - 1] == 0)
-		n--;
-	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
-
-	if (!p)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		node_id wait = j->waits.items[n - 1 - i];
-
-		p[i] = wait ? wait : (uint32_t)KEY_UNKNOWN_A;
-	}
-	for (size_t i = 0; i < m; i++) {
-		node_id landed = j->levels.items[m - 1 - i].landed;
-
-		q[i] = landed ? landed : (uint32_t)KEY_UNKNOWN_B;
-	}
-	/* What level k waits for lies in level k - 1: that is where Lm is. */
-	long level = (long)(j->chain.count - n) - 1 + (long)m;
-	bool ok = joiner_match_all(j, p, n, q, m, level, best);
-	free(p);
-	if (best->agreeing)
-		best->evidence = JOIN_RETURNS;
-	return ok;
-}
-
-/* The same by functions, for a chain that left its outermost known frame by another call. */
-static bool joiner_align_functions(struct joiner *j, uint32_t first_row, struct alignment *best)
-{
-	size_t n = j->chain.count, m = j->levels.count + (first_row != CALL_NONE);
-	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
-
-	if (!p)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t func = joiner_func(j, j->chain.items[n - 1 - i]);
-
-		p[i] = func ? func : (uint32_t)KEY_UNKNOWN_A;
-	}
-	for (size_t i = 0; i < m; i++) {
-		uint32_t row = i < j->levels.count ? j->levels.items[j->levels.count - 1 - i].row
-						   : first_row;
-		uint32_t func = joiner_func(j, row);
-
-		q[i] = func ? func : (uint32_t)KEY_UNKNOWN_B;
-	}
-	bool ok = joiner_match_all(j, p, n, q, m, (long)j->levels.count, best);
-	free(p);
-	if (best->agreeing)
-		best->evidence = JOIN_FUNCTION;
-	return ok;
-}
-
-/* How far in the levels can be those of A: where a return address in the overlap disagrees,
- * all further in are others. */
-static long joiner_innermost(const struct joiner *j, long depth)
-{
-	long top = (long)j->chain.count - 1, m = (long)j->levels.count;
-	long level = depth < m ? depth : m;
-
-	for (; level > 0 && depth - level + 1 <= top; level--) {
-		node_id wait = j->waits.items[top - (depth - level + 1)];
-		node_id landed = j->levels.items[level - 1].landed;
-
-		if (wait && landed && wait != landed)
-			break;
-	}
-	return level;
-}
-
-/* Does the very next branch lead from where A stopped to where B starts, in no time, and does
- * nothing speak against the depth that this gives? */
-static bool joiner_align_step(struct joiner *j, const struct join *join, struct alignment *best)
-{
-	long top = (long)j->chain.count - 1;
-	node_id next = 0;
-
-	if (!join->lost_at || !join->resumed_at || join->resumed_ns - join->lost_ns > STEP_NS_MAX)
-		return false;
-	switch (j->g.hot[join->lost_at].kind) {
-	case NODE_CALL:
-		best->depth = top + 1;
-		next = graph_successor(j->graph, join->lost_at, 1);
-		break;
-	case NODE_CALL_INDIRECT:
-		best->depth = top + 1;
-		if (j->g.hot[join->resumed_at].flags & NODE_INTO_FUNCTION)
-			next = join->resumed_at;
-		break;
-	case NODE_RETURN:
-		best->depth = top - 1;
-		next = j->waits.items[0];
-		break;
-	case NODE_COND:
-	case NODE_JUMP:
-		best->depth = top;
-		next = graph_successor(j->graph, join->lost_at, 1);
-		break;
-	default: break;
-	}
-	if (next == 0 || best->depth < 0 || j->g.cold[next].ip != j->g.cold[join->resumed_at].ip)
-		return false;
-	/* The frame called in between has no counterpart. */
-	best->innermost = joiner_innermost(j, best->depth);
-	if (best->innermost > (best->depth > top))
-		return false;
-	best->evidence = JOIN_PATH;
-	best->candidates = 1;
-	return true;
-}
-
-static bool joiner_align(struct joiner *j, const struct segment *seg, struct alignment *best)
-{
-	const struct join *join = &j->thread->joins.items[seg->join];
-
-	*best = (struct alignment){.evidence = JOIN_NONE};
-	if (j->chain.count == 0 || joiner_align_step(j, join, best))
-		return true;
-	best->depth = 0;
-	if (!joiner_align_returns(j, best))
-		return false;
-	long top = (long)j->chain.count - 1;
-	bool same_place = join->lost_at && join->resumed_at &&
-			  j->g.cold[join->lost_at].ip == j->g.cold[join->resumed_at].ip;
-	if (best->evidence == JOIN_NONE && same_place) {
-		best->depth = top;
-		best->evidence = JOIN_RESUME_POINT;
-		best->candidates = 1;
-	}
-	if (best->evidence == JOIN_NONE &&
-	    !joiner_align_functions(j, segment_first_row(j->thread, seg), best))
-		return false;
-	best->innermost = joiner_innermost(j, best->depth);
-	return true;
 }
 
 /* ---- deciding and carrying out ---- */
@@ -411,7 +162,7 @@ static uint32_t joiner_home(const struct joiner *j, uint32_t row)
 static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at,
 			     const struct join *join)
 {
-	uint32_t x = j->chain.items[at];
+	uint32_t x = j->known.chain.items[at].row;
 	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
 
 	if (lc->kind != xc->kind)
@@ -427,8 +178,8 @@ static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at
 	/* Both made calls: is it known what such calls, so far apart, mean? */
 	if (i > 0 && at > 0) {
 		struct precedent_case here = {
-			.before = j->waits.items[at - 1],
-			.after = j->levels.items[i - 1].landed,
+			.before = j->known.chain.items[at - 1].wait,
+			.after = j->known.levels.items[i - 1].landed,
 			.age_ns = age,
 			.gap_ns = gap,
 			.rest_ns = rest,
@@ -458,8 +209,9 @@ static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
 static void joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
 {
 	const struct call *calls = j->thread->calls.items;
-	uint32_t x = j->chain.items[at], open[INLINE_DEPTH_MAX], landed = l + 1;
-	uint32_t row = at > 0 ? joiner_row(j, calls[j->chain.items[at - 1]].parent) : j->top;
+	uint32_t x = j->known.chain.items[at].row, open[INLINE_DEPTH_MAX], landed = l + 1;
+	uint32_t row =
+		at > 0 ? joiner_row(j, calls[j->known.chain.items[at - 1].row].parent) : j->top;
 	size_t depth = 0;
 
 	for (; row != CALL_NONE && row != x && depth < INLINE_DEPTH_MAX;
@@ -529,14 +281,14 @@ static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
 	}
 }
 
-/* Carries out the join of segment s as `a` says on the chain in j->chain. */
+/* Carries out the join of segment s as `a` says on the chain in j->known.chain. */
 static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
 	struct thread *t = j->thread;
 	struct segment *seg = &t->segments.items[s];
 	struct join *join = &t->joins.items[seg->join];
-	long top = (long)j->chain.count - 1, outermost = (long)j->levels.count;
-	uint32_t home = joiner_home(j, j->chain.items[top]);
+	long top = (long)j->known.chain.count - 1, outermost = (long)j->known.levels.count;
+	uint32_t home = joiner_home(j, j->known.chain.items[top].row);
 	uint32_t kept = CALL_NONE;
 	unsigned marks = CALL_STITCHED | (a->candidates > 1 ? CALL_AMBIGUOUS : 0);
 	bool going_on = true, ok = true;
@@ -544,10 +296,10 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
 	long open = a->depth - outermost < top + 1 ? a->depth - outermost : top + 1;
 	if (open > 0)
-		kept = j->chain.items[top - (open - 1)];
+		kept = j->known.chain.items[top - (open - 1)].row;
 	uint64_t open_until_ns = joiner_base(j, s, kept);
 	for (long k = 0; k < open; k++) {
-		struct call *x = &t->calls.items[j->chain.items[top - k]];
+		struct call *x = &t->calls.items[j->known.chain.items[top - k].row];
 
 		x->end_ns = open_until_ns;
 		x->flags |= (uint16_t)(marks | CALL_END_INFERRED);
@@ -558,13 +310,13 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 
 		home = joiner_oldest_home(j, home);
 		for (uint32_t i = home; i <= last; i++)
-			joiner_base(j, i, j->levels.items[a->depth].row);
+			joiner_base(j, i, j->known.levels.items[a->depth].row);
 		for (long i = a->depth; ok && i < outermost; i++)
-			ok = joiner_hoist(j, j->levels.items[i].row, home);
-		kept = j->levels.items[a->depth].row;
+			ok = joiner_hoist(j, j->known.levels.items[i].row, home);
+		kept = j->known.levels.items[a->depth].row;
 	}
 	for (long i = a->depth < outermost ? a->depth : outermost; i >= 0; i--) {
-		uint32_t l = i ? j->levels.items[i - 1].row : segment_first_row(t, seg);
+		uint32_t l = i ? j->known.levels.items[i - 1].row : segment_first_row(t, seg);
 		long k = a->depth - i;
 
 		if (l == CALL_NONE)
@@ -575,7 +327,7 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 			join->inferred += i > 0;
 			continue;
 		}
-		kept = j->chain.items[top - k];
+		kept = j->known.chain.items[top - k].row;
 		joiner_merge(j, l, kept);
 		t->calls.items[kept].flags |= (uint16_t)marks;
 		joiner_merge_inlined(j, l, top - k);
@@ -601,28 +353,30 @@ static bool joiner_is_open(const struct joiner *j, size_t s)
 /* Leaves out the innermost frames of the chain. */
 static void joiner_skip(struct joiner *j, size_t count)
 {
-	if (count == 0 || j->chain.count == 0)
+	if (count == 0 || j->known.chain.count == 0)
 		return;
-	if (count > j->chain.count)
-		count = j->chain.count;
-	j->top = joiner_row(j, j->thread->calls.items[j->chain.items[count - 1]].parent);
-	j->chain.count = j->waits.count = j->chain.count - count;
-	memmove(j->chain.items, j->chain.items + count, j->chain.count * sizeof *j->chain.items);
-	memmove(j->waits.items, j->waits.items + count, j->waits.count * sizeof *j->waits.items);
+	if (count > j->known.chain.count)
+		count = j->known.chain.count;
+	j->top = joiner_row(j, j->thread->calls.items[j->known.chain.items[count - 1].row].parent);
+	j->known.chain.count -= count;
+	memmove(j->known.chain.items, j->known.chain.items + count,
+		j->known.chain.count * sizeof *j->known.chain.items);
 }
 
 /* Joins segment s to segment `from` if something ties them, for `certain` only by return
  * addresses that allow one depth; *joined = whether it did. */
 static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bool *joined)
 {
+	const struct segment *segments = j->thread->segments.items;
+	const struct join *join = &j->thread->joins.items[segments[s].join];
 	struct alignment a;
 
 	*joined = false;
-	if (!joiner_chain(j, j->thread->segments.items[from].top_call) || !joiner_levels(j, s))
+	if (!joiner_chain(j, segments[from].top_call) || !joiner_levels(j, s))
 		return false;
 	if (from + 1 == s)
-		joiner_skip(j, j->thread->joins.items[j->thread->segments.items[s].join].unwound);
-	if (!joiner_align(j, &j->thread->segments.items[s], &a))
+		joiner_skip(j, join->unwound);
+	if (!aligner_find(&j->known, join, &a))
 		return false;
 	*joined =
 		certain ? a.evidence == JOIN_RETURNS && a.candidates == 1 : a.evidence != JOIN_NONE;
@@ -649,10 +403,12 @@ static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 	}
 }
 
-/* The segment in which the stack in j->chain begins. */
+/* The segment in which the stack in j->known.chain begins. */
 static size_t joiner_chain_home(const struct joiner *j, size_t from)
 {
-	return j->chain.count ? joiner_home(j, j->chain.items[j->chain.count - 1]) : from;
+	return j->known.chain.count
+		       ? joiner_home(j, j->known.chain.items[j->known.chain.count - 1].row)
+		       : from;
 }
 
 static bool joiner_look_back(struct joiner *j, size_t s)
@@ -741,7 +497,7 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	j->home.count = 0;
 	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
 	ok = j->beneath != NULL &&
-	     (t->joins.count == 0 || precedents_init(&j->precedents, t, j->graph));
+	     (t->joins.count == 0 || precedents_init(&j->precedents, t, j->known.graph));
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)
@@ -765,21 +521,17 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 
 enum err join_trace(struct trace *trace, struct graph *graph)
 {
-	struct joiner j = {.graph = graph, .g = graph_tables(graph)};
+	struct joiner j = {.known = {.graph = graph, .g = graph_tables(graph)}};
 	enum err err = ERR_NONE;
 	bool losses = false;
 
 	for (size_t i = 0; i < trace->threads.count; i++)
 		losses = losses || trace->threads.items[i].joins.count > 0;
-	if (losses && !lifetimes_of_trace(&j.lifetimes, trace, j.g))
+	if (losses && !lifetimes_of_trace(&j.lifetimes, trace, j.known.g))
 		err = ERR_NOMEM;
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++)
 		err = join_thread(&j, &trace->threads.items[i]);
-	vec_done(&j.chain);
-	vec_done(&j.waits);
-	vec_done(&j.levels);
-	vec_done(&j.text);
-	vec_done(&j.z);
+	aligner_done(&j.known);
 	vec_done(&j.home);
 	lifetimes_done(&j.lifetimes);
 	return err;

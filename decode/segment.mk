@@ -1,5 +1,6 @@
 # From flow events to joined threads.
 libdecode_a_SOURCES += \
+  decode/align.c decode/align.h \
   decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
   decode/call_store.c decode/call_store.h \

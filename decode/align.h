@@ -1,0 +1,53 @@
+/* At which depth of the stack before a loss does the part known behind it stand?
+ *
+ *     chain     A's open frames, innermost first: Xn .. X0, each but X0 waits at a known node
+ *     levels    B's: L1 .. Lm, what its returns past the bottom landed in; L0 is where it starts
+ *
+ * The depth K puts L0 at the level of X(K); L(i) stands at that of X(K-i). */
+#ifndef DECODE_ALIGN_H
+#define DECODE_ALIGN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "decode/graph.h"
+#include "decode/trace.h"
+
+struct chain_frame {
+	uint32_t row;  /* call index */
+	uint32_t func; /* func_id.v; 0 = unknown */
+	node_id wait;  /* where its return will go; 0 = unknown */
+};
+
+struct level {
+	uint32_t row;   /* call index; CALL_NONE = not drawn */
+	uint32_t func;  /* func_id.v; 0 = unknown */
+	node_id landed; /* node that a return landed on: lies in this level's function */
+};
+
+struct aligner {
+	struct graph *graph;
+	struct graph_tables g;
+	VEC(struct chain_frame) chain;
+	VEC(struct level) levels;
+	uint32_t first_func; /* of L0; 0 = unknown */
+	bool has_first;      /* L0 is drawn */
+	VEC(node_id) text;   /* scratch */
+	VEC(uint32_t) z;
+};
+
+struct alignment {
+	long depth;          /* K, counted from the chain's outermost known frame */
+	uint32_t agreeing;   /* return addresses (or functions) that agree */
+	uint32_t candidates; /* depths that agree as well */
+	enum join_evidence evidence;
+	bool partial;   /* inner returns of the overlap disagree */
+	long innermost; /* levels further in than this are not those of A */
+};
+
+/* Finds the depth for which the evidence is best; evidence JOIN_NONE = there is none. False
+ * when memory is short. */
+bool aligner_find(struct aligner *a, const struct join *join, struct alignment *best);
+void aligner_done(struct aligner *a);
+
+#endif
