@@ -9,6 +9,7 @@ libdecode_a_SOURCES += \
   decode/flow_time.c decode/flow_time.h \
   decode/graph.c \
   decode/insn.c decode/insn.h \
+  decode/line.c decode/line.h \
   decode/packet.c decode/packet.h \
   decode/piece.c decode/piece.h decode/piece_time.c
 
