@@ -198,11 +198,17 @@ static void branch_event(struct flow *f, node_id from, node_id to)
 		step_event(f, from, to);
 }
 
+uint32_t flow_edge(struct flow *f, node_id n, int slot)
+{
+	return f->cold[n].is_poked ? graph_version(f->graph, n, flow_time_now(&f->time))
+				   : graph_edge(f->graph, n, slot);
+}
+
 bool flow_step(struct flow *f)
 {
 	node_id from = f->node;
 	const struct node *hot = &f->hot[from];
-	node_id to = graph_successor(f->graph, from, hot->kind == NODE_THROUGH ? 0 : 1);
+	node_id to = flow_edge(f, from, hot->kind != NODE_THROUGH) & ~NODE_EDGE_EVENT;
 
 	if (!to) {
 		f->err = ERR_NOMEM;
@@ -340,7 +346,7 @@ INLINE node_id walk_edge(struct flow *f, struct walk *w, const struct node *hot,
 	uint32_t edge = atomic_load_explicit(&hot->succ[slot], memory_order_acquire);
 
 	if (UNLIKELY(!edge)) {
-		edge = graph_edge(f->graph, w->n, slot);
+		edge = flow_edge(f, w->n, slot);
 		if (!edge)
 			return 0;
 	}

@@ -38,7 +38,7 @@ static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, u
 {
 	struct flow *f = context;
 	const uint8_t *bytes;
-	size_t count = graph_code(f->graph, f->space, ip, &bytes);
+	size_t count = graph_code_at(f->graph, f->space, ip, flow_time_now(&f->time), &bytes);
 
 	(void)asid;
 	if (count == 0)
@@ -125,11 +125,19 @@ const struct flow *flow_libipt_flow(const struct flow_libipt *l)
 	return l->flow;
 }
 
+/* The node whose code begins with the instruction at ip. */
+static node_id code_at(struct flow *f, uint64_t ip)
+{
+	node_id n = flow_target(f, ip);
+
+	return f->cold[n].is_poked ? flow_edge(f, n, 0) & ~NODE_EDGE_EVENT : n;
+}
+
 /* The branch behind the last block goes to ip. */
 static void take_branch(struct flow_libipt *l, uint64_t ip)
 {
 	struct flow *f = l->flow;
-	node_id from = flow_target(f, l->end_ip);
+	node_id from = code_at(f, l->end_ip);
 
 	l->end_ip = 0;
 	if (!from)
@@ -162,7 +170,7 @@ static void take_block(struct flow_libipt *l, const struct pt_block *block)
 		return;
 	if (l->end_ip)
 		take_branch(l, block->ip);
-	node_id n = flow_target(f, block->end_ip);
+	node_id n = code_at(f, block->end_ip);
 	if (n && f->cold[n].branch == INSN_PTWRITE)
 		walk_inside(f, block);
 	f->ordinal += block->ninsn - 1u;
@@ -205,7 +213,7 @@ static enum err take_enabled(struct flow_libipt *l, struct pt_block_decoder *dec
 static void take_disabled(struct flow_libipt *l, const struct pt_event *event)
 {
 	struct flow *f = l->flow;
-	node_id from = l->end_ip ? flow_target(f, l->end_ip) : 0;
+	node_id from = l->end_ip ? code_at(f, l->end_ip) : 0;
 	node_id to = event->ip_suppressed ? 0 : flow_target(f, event->variant.disabled.ip);
 
 	f->ordinal++;
@@ -273,7 +281,7 @@ static enum err take_event(struct flow_libipt *l, struct pt_block_decoder *decod
 				  event->variant.async_branch.to);
 		break;
 	case ptev_overflow:
-		flow_gap(f, LOSS_OVERFLOW, l->end_ip ? flow_target(f, l->end_ip) : 0, 0);
+		flow_gap(f, LOSS_OVERFLOW, l->end_ip ? code_at(f, l->end_ip) : 0, 0);
 		l->end_ip = 0;
 		if (!event->ip_suppressed)
 			flow_resume(f, event->variant.overflow.ip, FLOW_RESUME_CERTAIN);
@@ -319,7 +327,7 @@ static int run(struct flow_libipt *l, struct pt_block_decoder *decoder, enum err
 static void take_error(struct flow_libipt *l, int status)
 {
 	struct flow *f = l->flow;
-	node_id from = l->end_ip ? flow_target(f, l->end_ip) : 0;
+	node_id from = l->end_ip ? code_at(f, l->end_ip) : 0;
 
 	if (status >= 0)
 		return;

@@ -114,6 +114,8 @@ void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from
 node_id flow_target(struct flow *f, uint64_t ip);
 void flow_push(struct flow *f, node_id call);
 node_id flow_pop(struct flow *f); /* where the newest call returns; 0 = empty or unknown */
+/* The successor of a node, with NODE_EDGE_EVENT. Of poked code: what it is now. */
+uint32_t flow_edge(struct flow *f, node_id n, int slot);
 /* One direct branch (or none) further from f->node, with its event. */
 bool flow_step(struct flow *f);
 bool flow_node_is_direct(const struct flow *f, node_id n);

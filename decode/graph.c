@@ -94,7 +94,8 @@ enum err graph_new(const struct sideband *sideband, struct symbolizer *symbolize
 	g->code = (struct code_map){.sideband = sideband, .symbolizer = symbolizer, .flags = flags};
 	g->count = 1;
 	atomic_init(&g->table, table_new(4096, NULL));
-	if (!atomic_load(&g->table) || !reserve(g) || !make_ready(g)) {
+	if (!atomic_load(&g->table) || !reserve(g) || !make_ready(g) ||
+	    !pokes_init(&g->code.pokes, sideband)) {
 		graph_free(g);
 		return error_set(error, ERR_NOMEM, "out of memory for the code graph");
 	}
@@ -114,6 +115,7 @@ void graph_free(struct graph *g)
 		next = t->outgrown;
 		free(t);
 	}
+	pokes_done(&g->code.pokes);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
@@ -250,12 +252,14 @@ node_id graph_node_at(struct graph *g, space_id space, enum insn_mode mode, uint
 	id = version_found(g, id, time_ns, &last);
 	if (!id && make_room(g)) {
 		id = atomic_load_explicit(&g->count, memory_order_relaxed);
+		struct node *hot = &g->tables.hot[id];
 		struct node_cold *cold = &g->tables.cold[id];
 
 		cold->space = space;
 		cold->mode = (uint8_t)mode;
 		cold->ip = ip;
-		line_discover(&g->code, &g->tables.hot[id], cold, time_ns);
+		if (line_discover(&g->code, hot, cold, time_ns))
+			line_discover_poked(&g->code, hot, cold);
 		cold->is_later_version = last != 0;
 		if (last)
 			atomic_store_explicit(&g->tables.cold[last].next_version, id,
@@ -292,16 +296,64 @@ uint32_t graph_edge(struct graph *g, node_id node, int slot)
 	if (!edge) {
 		const struct node_cold *cold = &g->tables.cold[node];
 
+		if (cold->is_poked)
+			return graph_version(g, node, TIME_NONE);
 		/* Generated code leads to code of its own time. */
-		uint64_t from_ns = atomic_load_explicit(&cold->from_ns, memory_order_relaxed);
 		edge = graph_node_at(g, cold->space, cold->mode,
-				     slot ? cold->target_ip : cold->end_ip,
-				     cold->is_generated && from_ns ? from_ns : TIME_NONE);
+				     slot ? cold->target_ip : cold->end_ip, line_time(cold));
 		if (edge && is_edge_event(g, node, edge, slot))
 			edge |= NODE_EDGE_EVENT;
 		atomic_store_explicit(succ, edge, memory_order_release);
 	}
 	return edge;
+}
+
+/* The version of a poked node that holds at time_ns; *last: the newest, or the node itself. */
+static node_id poked_version_at(const struct graph *g, node_id node, uint64_t time_ns,
+				node_id *last)
+{
+	const struct node_cold *cold = &g->tables.cold[node];
+	node_id id;
+
+	*last = node;
+	while ((id = atomic_load_explicit(&cold->next_version, memory_order_acquire))) {
+		cold = &g->tables.cold[id];
+		if (time_ns >= line_time(cold) && time_ns < cold->until_ns)
+			return id;
+		*last = id;
+	}
+	return 0;
+}
+
+uint32_t graph_version(struct graph *g, node_id node, uint64_t time_ns)
+{
+	const struct node_cold *common = &g->tables.cold[node];
+	node_id last;
+
+	if (time_ns == TIME_NONE)
+		time_ns = TIME_NONE - 1;
+	else if (time_ns == 0)
+		time_ns = 1;
+	node_id id = poked_version_at(g, node, time_ns, &last);
+	if (!id) {
+		pthread_mutex_lock(&g->lock);
+		id = poked_version_at(g, node, time_ns, &last);
+		if (!id && make_room(g)) {
+			id = atomic_load_explicit(&g->count, memory_order_relaxed);
+			struct node_cold *cold = &g->tables.cold[id];
+
+			cold->space = common->space;
+			cold->mode = common->mode;
+			cold->ip = common->ip;
+			cold->is_later_version = true;
+			(void)line_discover(&g->code, &g->tables.hot[id], cold, time_ns);
+			atomic_store_explicit(&g->tables.cold[last].next_version, id,
+					      memory_order_release);
+			atomic_store_explicit(&g->count, id + 1, memory_order_release);
+		}
+		pthread_mutex_unlock(&g->lock);
+	}
+	return id && is_edge_event(g, node, id, 0) ? id | NODE_EDGE_EVENT : id;
 }
 
 node_id graph_successor(struct graph *g, node_id node, int slot)
@@ -320,8 +372,14 @@ bool graph_is_call_preceded(struct graph *g, space_id space, uint64_t end_ip)
 
 size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **bytes)
 {
+	return graph_code_at(g, space, ip, TIME_NONE, bytes);
+}
+
+size_t graph_code_at(struct graph *g, space_id space, uint64_t ip, uint64_t time_ns,
+		     const uint8_t **bytes)
+{
 	pthread_mutex_lock(&g->lock);
-	struct code c = code_at(&g->code, space_for(space, ip), ip, TIME_NONE);
+	struct code c = code_at(&g->code, space_for(space, ip), ip, time_ns);
 	pthread_mutex_unlock(&g->lock);
 	if (c.count)
 		*bytes = c.bytes;

@@ -83,8 +83,10 @@ struct node_cold {
 	module_id module;     /* 0 = outside every mapping */
 	uint8_t mode;         /* enum insn_mode */
 	uint8_t branch;       /* enum insn_kind of the instruction at branch_ip */
-	/* Code made at run time may be replaced: then other nodes stand for the same ip. */
-	bool is_generated, is_later_version;
+	/* Code made at run time may be replaced: then other nodes stand for the same ip. Of code
+	 * that was poked the node of the ip, is_poked, stands for them all: it is empty, of
+	 * NODE_THROUGH, and graph_version() says what it goes on as. */
+	bool is_generated : 1, is_later_version : 1, is_poked : 1;
 	_Atomic uint32_t next_version; /* node_id, 0 = none */
 	_Atomic uint64_t from_ns;      /* seen there since; 0 for other code */
 	uint64_t until_ns;             /* TIME_NONE = not replaced */
@@ -112,6 +114,8 @@ node_id graph_successor(struct graph *g, node_id node, int slot);
 
 /* The same with NODE_EDGE_EVENT, for the walk. */
 uint32_t graph_edge(struct graph *g, node_id node, int slot);
+/* What a node that is_poked goes on as at a time (TIME_NONE: at the end), likewise. */
+uint32_t graph_version(struct graph *g, node_id node, uint64_t time_ns);
 
 struct graph_tables {
 	struct node *hot;       /* indexed by node_id */
@@ -130,6 +134,9 @@ void graph_unlock(struct graph *g);
 bool graph_is_call_preceded(struct graph *g, space_id space, uint64_t end_ip);
 /* Raw code bytes at ip, for the evidence that needs to look at instructions. */
 size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **bytes);
+/* The same as of a time. */
+size_t graph_code_at(struct graph *g, space_id space, uint64_t ip, uint64_t time_ns,
+		     const uint8_t **bytes);
 /* Is ip the address of an instruction on the line of this node (ip .. branch_ip)? */
 bool graph_node_has_instruction(struct graph *g, node_id node, uint64_t ip);
 

@@ -1,9 +1,33 @@
-/* See line.h. */
+/* See line.h. Whether a line has poked bytes does not depend on the time at which it is read: up
+ * to the first of them it is always the same. */
 #include "decode/line.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-enum { LINE_INSNS_MAX = 1024 }; /* longer lines go on in another node */
+enum {
+	LINE_INSNS_MAX = 1024,   /* longer lines go on in another node */
+	PRECEDING_POKES_MAX = 64 /* of the code before an ip, in which a call is looked for */
+};
+
+/* What the pokes of the kernel's code make of it. */
+static void code_poke(const struct code_map *map, struct code *c, uint64_t time_ns)
+{
+	struct poked poked = pokes_at(&map->pokes, c->ip, time_ns);
+
+	c->is_poked = poked.is_poked;
+	c->from_ns = poked.from_ns;
+	if (!c->module.v)
+		c->vaddr = c->ip;
+	if (poked.until_ns < c->until_ns)
+		c->until_ns = poked.until_ns;
+	if (poked.bytes) {
+		c->bytes = poked.bytes;
+		c->count = poked.count;
+	} else if (c->count > poked.count) {
+		c->count = poked.count;
+	}
+}
 
 /* The mapping decides; memory that no file backs may still be known as JIT code. */
 struct code code_at(const struct code_map *map, space_id in, uint64_t ip, uint64_t time_ns)
@@ -37,6 +61,8 @@ struct code code_at(const struct code_map *map, space_id in, uint64_t ip, uint64
 	}
 	if (m && !c.module.v)
 		c.module = m->module;
+	if (ip_is_kernel(ip))
+		code_poke(map, &c, time_ns);
 	return c;
 }
 
@@ -52,7 +78,23 @@ struct line {
 	bool switches_stacks;
 	uint64_t inline_from, inline_until; /* vaddrs for which `inlined` holds */
 	uint32_t inlined;
+	bool is_poked;
+	uint64_t poked_from_ns, poked_until_ns; /* when the bytes read so far are what they are */
 };
+
+static struct code line_read(struct line *l, uint64_t ip)
+{
+	struct code c = code_at(l->map, l->cold->space, ip, l->time_ns);
+
+	if (c.is_poked) {
+		l->is_poked = true;
+		if (c.from_ns > l->poked_from_ns)
+			l->poked_from_ns = c.from_ns;
+		if (c.until_ns < l->poked_until_ns)
+			l->poked_until_ns = c.until_ns;
+	}
+	return c;
+}
 
 /* Decodes the instruction at l->ip, gathering it where it straddles two mappings. */
 static bool line_decode(struct line *l, struct insn *insn, bool *have_bytes)
@@ -61,7 +103,7 @@ static bool line_decode(struct line *l, struct insn *insn, bool *have_bytes)
 	struct code *c = &l->code;
 
 	if (l->ip < c->ip || l->ip - c->ip >= c->count)
-		*c = code_at(l->map, l->cold->space, l->ip, l->time_ns);
+		*c = line_read(l, l->ip);
 	size_t skip = l->ip - c->ip, count = c->count > skip ? c->count - skip : 0;
 	*have_bytes = count > 0;
 	if (!count)
@@ -72,7 +114,7 @@ static bool line_decode(struct line *l, struct insn *insn, bool *have_bytes)
 		return false;
 	memcpy(gathered, c->bytes + skip, count);
 	while (count < INSN_MAX_BYTES) {
-		struct code more = code_at(l->map, l->cold->space, l->ip + count, l->time_ns);
+		struct code more = line_read(l, l->ip + count);
 
 		if (!more.count)
 			break;
@@ -212,19 +254,24 @@ static void line_breaks(struct line *l, bool have_bytes)
 	l->cold->end_ip = l->ip;
 }
 
-bool line_is_call_preceded(const struct code_map *map, space_id space, enum insn_mode mode,
-			   uint64_t end_ip, uint64_t time_ns)
+/* Does a call end at end_ip at that time? *until_ns: when pokes may make another answer. */
+static bool is_call_preceded_at(const struct code_map *map, space_id space, enum insn_mode mode,
+				uint64_t end_ip, uint64_t time_ns, uint64_t *until_ns)
 {
 	enum { LONGEST = 10 };
-	struct code c = code_at(map, space, end_ip - LONGEST, time_ns);
+	struct code c = {0};
 	struct insn insn;
 
+	*until_ns = TIME_NONE;
 	/* A module may begin less than a call's length before. */
 	for (size_t length = LONGEST; length >= 2; length--) {
 		uint64_t at = end_ip - length;
 
-		if (at - c.ip >= c.count)
+		if (at - c.ip >= c.count) {
 			c = code_at(map, space, at, time_ns);
+			if (c.is_poked && c.until_ns < *until_ns)
+				*until_ns = c.until_ns;
+		}
 		size_t skip = at - c.ip;
 		if (c.count < skip + length)
 			continue;
@@ -235,10 +282,50 @@ bool line_is_call_preceded(const struct code_map *map, space_id space, enum insn
 	return false;
 }
 
-void line_discover(const struct code_map *map, struct node *hot, struct node_cold *cold,
+bool line_is_call_preceded(const struct code_map *map, space_id space, enum insn_mode mode,
+			   uint64_t end_ip, uint64_t time_ns)
+{
+	uint64_t until_ns;
+
+	if (is_call_preceded_at(map, space, mode, end_ip, time_ns, &until_ns))
+		return true;
+	if (!ip_is_kernel(end_ip))
+		return false;
+	until_ns = 0;
+	for (unsigned i = 0; i < PRECEDING_POKES_MAX && until_ns != TIME_NONE; i++)
+		if (is_call_preceded_at(map, space, mode, end_ip, until_ns, &until_ns))
+			return true;
+	return false;
+}
+
+/* Which function the first instruction is in. */
+static void line_begin(struct line *l)
+{
+	struct symbolizer *s = l->map->symbolizer;
+	func_id func = symbolizer_func(s, l->code.module, l->code.vaddr);
+	const struct func *f = func.v ? symbolizer_func_get(s, func) : NULL;
+
+	l->cold->module = l->code.module;
+	l->cold->vaddr = l->code.vaddr;
+	l->hot->func = func.v;
+	if (!f)
+		return;
+	l->func_start = f->start;
+	l->func_end = f->end;
+	l->switches_stacks = f->role == FUNC_STACK_SWITCH;
+	if (f->start == l->code.vaddr)
+		l->hot->flags |= NODE_INTO_FUNCTION;
+}
+
+bool line_discover(const struct code_map *map, struct node *hot, struct node_cold *cold,
 		   uint64_t time_ns)
 {
-	struct line l = {.map = map, .hot = hot, .cold = cold, .time_ns = time_ns, .ip = cold->ip};
+	struct line l = {.map = map,
+			 .hot = hot,
+			 .cold = cold,
+			 .time_ns = time_ns,
+			 .ip = cold->ip,
+			 .poked_until_ns = TIME_NONE};
 	struct insn insn;
 	bool have_bytes, done = false;
 
@@ -252,25 +339,11 @@ void line_discover(const struct code_map *map, struct node *hot, struct node_col
 			break;
 		}
 		if (is_first) {
-			const struct func *f;
-			func_id func =
-				symbolizer_func(map->symbolizer, l.code.module, l.code.vaddr);
-
-			cold->module = l.code.module;
-			cold->vaddr = l.code.vaddr;
+			line_begin(&l);
 			cold->is_generated = l.code.is_generated;
 			if (l.code.is_generated)
 				cold->from_ns = time_ns == TIME_NONE ? TIME_NONE - 1 : time_ns;
 			cold->until_ns = l.code.until_ns;
-			hot->func = func.v;
-			f = func.v ? symbolizer_func_get(map->symbolizer, func) : NULL;
-			if (f) {
-				l.func_start = f->start;
-				l.func_end = f->end;
-				l.switches_stacks = f->role == FUNC_STACK_SWITCH;
-				if (f->start == l.code.vaddr)
-					hot->flags |= NODE_INTO_FUNCTION;
-			}
 		}
 		line_inline(&l, is_first);
 		done = line_take(&l, &insn);
@@ -282,6 +355,42 @@ void line_discover(const struct code_map *map, struct node *hot, struct node_col
 	if (hot->insn_count &&
 	    line_is_call_preceded(map, cold->space, cold->mode, cold->ip, time_ns))
 		hot->flags |= NODE_CALL_PRECEDED;
+	/* Generated code has its times already. */
+	if (!l.is_poked || cold->is_generated)
+		return false;
+	cold->from_ns = l.poked_from_ns ? l.poked_from_ns : 1;
+	cold->until_ns = l.poked_until_ns;
+	return true;
+}
+
+void line_discover_poked(const struct code_map *map, struct node *hot, struct node_cold *cold)
+{
+	space_id space = cold->space;
+	uint64_t ip = cold->ip;
+	uint8_t mode = cold->mode;
+
+	*cold = (struct node_cold){.ip = ip,
+				   .branch_ip = ip,
+				   .end_ip = ip,
+				   .space = space,
+				   .mode = mode,
+				   .branch = INSN_OTHER,
+				   .is_poked = true};
+	*hot = (struct node){.ip = ip, .kind = NODE_THROUGH, .flags = NODE_KERNEL};
+	struct line l = {.map = map, .hot = hot, .cold = cold, .ip = ip};
+	l.code = code_at(map, space, ip, 0);
+	line_begin(&l);
+	line_inline(&l, true);
+	hot->end_inline = l.inlined;
+	if (line_is_call_preceded(map, space, mode, ip, 0))
+		hot->flags |= NODE_CALL_PRECEDED;
+}
+
+uint64_t line_time(const struct node_cold *cold)
+{
+	uint64_t from_ns = atomic_load_explicit(&cold->from_ns, memory_order_relaxed);
+
+	return from_ns ? from_ns : TIME_NONE;
 }
 
 bool line_has_instruction(const struct code_map *map, const struct node *hot,
@@ -292,7 +401,7 @@ bool line_has_instruction(const struct code_map *map, const struct node *hot,
 	struct line l = {.map = map,
 			 .hot = &scratch_hot,
 			 .cold = &scratch,
-			 .time_ns = TIME_NONE,
+			 .time_ns = line_time(cold),
 			 .ip = cold->ip};
 	struct insn insn;
 	bool found = false, have_bytes;

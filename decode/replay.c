@@ -297,12 +297,14 @@ static bool replay_text_poke(struct replay *r, const struct record *record, uint
 {
 	struct record_text_poke poke;
 
-	if (!record_text_poke(record, &poke) || poke.new_bytes == 0)
+	if (!record_text_poke(record, &poke) || (poke.new_bytes == 0 && poke.old_bytes == 0))
 		return true;
 	struct text_poke item = {.time_ns = time_ns,
 				 .ip = poke.address,
 				 .bytes = poke.new_code,
-				 .count = poke.new_bytes};
+				 .old_bytes = poke.old_code,
+				 .count = poke.new_bytes,
+				 .old_count = poke.old_bytes};
 	return vec_push(&r->s->text_pokes, item);
 }
 

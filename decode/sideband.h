@@ -177,11 +177,12 @@ struct instant {
 	uint32_t callchain_count;
 };
 
-/* Code bytes changed at run time (TEXT_POKE): from time_ns on `bytes` stand at ip. */
+/* Kernel code changed at run time (TEXT_POKE): from time_ns on `bytes` stand at ip, until then
+ * `old_bytes` did. Either may be none: code came or went. */
 struct text_poke {
 	uint64_t time_ns, ip;
-	const uint8_t *bytes;
-	uint32_t count;
+	const uint8_t *bytes, *old_bytes;
+	uint32_t count, old_count;
 };
 
 /* Lost after the CPU's record of from_ns (0 = its first) and before that of time_ns. */

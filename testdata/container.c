@@ -338,6 +338,21 @@ void container_switch(struct container *c, const struct moment *m, bool out, boo
 	}
 }
 
+void container_text_poke(struct container *c, const struct moment *m,
+			 const struct container_poke *poke)
+{
+	struct record *r = record_begin(PERF_RECORD_TEXT_POKE, PERF_RECORD_MISC_KERNEL);
+
+	add64(r, poke->ip);
+	add(r, &poke->old_bytes, 2);
+	add(r, &poke->new_bytes, 2);
+	add(r, poke->old_code, poke->old_bytes);
+	add(r, poke->new_code, poke->new_bytes);
+	while (r->count % 8)
+		add(r, "", 1);
+	emit(c, m, r, EVENT_DUMMY);
+}
+
 void container_sched_switch(struct container *c, const struct moment *m, const char *comm,
 			    const char *next_comm, int32_t next_tid)
 {

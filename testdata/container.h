@@ -75,6 +75,14 @@ struct moment {
 	int32_t pid, tid;
 };
 
+/* Kernel code that is rewritten. */
+enum { CONTAINER_POKE_MAX = 32 };
+struct container_poke {
+	uint64_t ip;
+	uint8_t old_code[CONTAINER_POKE_MAX], new_code[CONTAINER_POKE_MAX];
+	uint16_t old_bytes, new_bytes;
+};
+
 /* The recording and the path must outlive the container. */
 MUST_CHECK enum err container_open(struct container *c, const char *path,
 				   const struct container_config *config, const struct recording *r,
@@ -96,6 +104,8 @@ void container_switch(struct container *c, const struct moment *m, bool out, boo
 /* The tracepoint: m is the thread that leaves. */
 void container_sched_switch(struct container *c, const struct moment *m, const char *comm,
 			    const char *next_comm, int32_t next_tid);
+void container_text_poke(struct container *c, const struct moment *m,
+			 const struct container_poke *poke);
 /* A sample of the clock event: user ips, the innermost first. */
 void container_callchain(struct container *c, const struct moment *m, const uint64_t *ips,
 			 uint32_t count);

@@ -91,6 +91,7 @@ static struct perf_event_attr event_attr(const struct container *c, enum contain
 	}
 	attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
 	attr.ksymbol = attr.bpf_event = 1;
+	attr.text_poke = config->kernel;
 	attr.build_id = config->mmap_build_ids;
 	attr.context_switch = config->switches == SWITCHES_OWN;
 	return attr;

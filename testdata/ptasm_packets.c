@@ -2,6 +2,7 @@
 #include "testdata/ptasm_packets.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,27 @@ static bool simple(struct ptasm_stream *s, const struct words *w)
 	return true;
 }
 
-static bool sideband(struct ptasm_stream *s, const struct words *w)
+/* Bytes in hex, or -. */
+static bool hex_bytes(const char *text, uint8_t bytes[CONTAINER_POKE_MAX], uint16_t *count)
+{
+	*count = 0;
+	if (strcmp(text, "-") == 0)
+		return true;
+	for (; text[0] && text[1] && *count < CONTAINER_POKE_MAX; text += 2, ++*count)
+		if (sscanf(text, "%2" SCNx8, &bytes[*count]) != 1)
+			return false;
+	return *text == '\0';
+}
+
+static bool poke(const struct ptasm *p, struct container_poke *poke, const struct words *w)
+{
+	return w->count == 4 && ptasm_address(p, w->at[1], &poke->ip) &&
+	       hex_bytes(w->at[2], poke->old_code, &poke->old_bytes) &&
+	       hex_bytes(w->at[3], poke->new_code, &poke->new_bytes) &&
+	       poke->old_bytes + poke->new_bytes > 0;
+}
+
+static bool sideband(const struct ptasm *p, struct ptasm_stream *s, const struct words *w)
 {
 	const char *name = w->at[0];
 	struct ptasm_record record = {.tsc = s->tsc};
@@ -189,6 +210,9 @@ static bool sideband(struct ptasm_stream *s, const struct words *w)
 	} else if (strcmp(name, "aux") == 0) {
 		record.aux_end = s->packets.bytes.count;
 		record.aux_flags = has(w, "truncated");
+	} else if (strcmp(name, "poke") == 0) {
+		if (!poke(p, &record.poke, w))
+			return false;
 	} else {
 		return false;
 	}
@@ -218,7 +242,7 @@ bool ptasm_packet(struct ptasm *p, struct ptasm_stream *s, char *line, const cha
 	*wrong = "no such packet";
 	if (strcmp(w.at[0], "raw") == 0)
 		return raw(&s->packets, &w);
-	return simple(s, &w) || sideband(s, &w);
+	return simple(s, &w) || sideband(p, s, &w);
 }
 
 static struct moment moment_of(struct ptasm *p, uint32_t cpu, uint64_t tsc, int32_t tid)
@@ -265,6 +289,10 @@ void ptasm_write_streams(struct ptasm *p, struct container *c)
 			const struct ptasm_record *r = &s->records.items[i];
 			struct moment m = moment_of(p, cpu, r->tsc, p->threads.items[0].tid);
 
+			if (r->poke.old_bytes || r->poke.new_bytes) {
+				container_text_poke(c, &m, &r->poke);
+				continue;
+			}
 			if (!r->aux_end) {
 				write_switch(p, c, cpu, r);
 				continue;

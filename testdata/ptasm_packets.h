@@ -14,6 +14,7 @@
  *     time TICKS             later by so much
  *     in TID, out TID        a context switch from and to idle
  *     switch TID TID         from the one to the other
+ *     poke ADDRESS OLD NEW   the kernel rewrites its code: hex, or - for no bytes
  *     aux [truncated]        an AUX record up to here (the last one comes by itself) */
 #ifndef TESTDATA_PTASM_PACKETS_H
 #define TESTDATA_PTASM_PACKETS_H
@@ -43,6 +44,7 @@ struct ptasm_record {
 	int32_t from, to; /* a switch */
 	uint64_t aux_end; /* or, if not 0, an AUX record up to here */
 	uint64_t aux_flags;
+	struct container_poke poke; /* or, if bytes are told, a poke */
 };
 
 struct ptasm {

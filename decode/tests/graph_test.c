@@ -86,3 +86,57 @@ Test(graph, generated_code_has_versions)
 	vec_done(&s.spaces);
 	unlink(path);
 }
+
+/* ---- kernel code that is poked ---- */
+
+Test(graph, poked_code_has_versions)
+{
+	const uint64_t ip = 0xffffffff81000000;
+	/* inc %eax; nop, then jmp +1; inc %eax; ret */
+	struct text_poke pokes[] = {
+		{.time_ns = 50,
+		 .ip = ip,
+		 .bytes = (const uint8_t *)"\xff\xc0\x66\x90\x90\xff\xc0\xc3",
+		 .count = 8},
+		{.time_ns = 100,
+		 .ip = ip + 2,
+		 .bytes = (const uint8_t *)"\xeb\x01",
+		 .old_bytes = (const uint8_t *)"\x66\x90",
+		 .count = 2,
+		 .old_count = 2},
+	};
+	struct symbolizer_options options = {0};
+	struct symbolizer *symbolizer;
+	struct sideband s = {0};
+	struct space none = {.pid = -1};
+	struct graph *g;
+
+	cr_assert(vec_push(&s.spaces, none) && vec_push(&s.spaces, none));
+	for (size_t i = 0; i < 2; i++)
+		cr_assert(vec_push(&s.text_pokes, pokes[i]));
+	cr_assert_eq(symbolizer_new(&options, &symbolizer, NULL), ERR_NONE);
+	cr_assert_eq(graph_new(&s, symbolizer, 0, &g, NULL), ERR_NONE);
+	struct graph_tables t = graph_tables(g);
+
+	node_id all = graph_node_at(g, SPACE_KERNEL, INSN_64, ip, 70);
+	cr_expect_eq(t.hot[all].kind, NODE_THROUGH);
+	cr_expect_eq(t.hot[all].insn_count, 0);
+	cr_expect_eq(graph_node_at(g, SPACE_KERNEL, INSN_64, ip, 200), all, "whatever the time");
+	cr_expect_eq(graph_node(g, SPACE_KERNEL, ip), all);
+
+	node_id before = graph_version(g, all, 99), after = graph_version(g, all, 100);
+	cr_expect_eq(t.hot[before].insn_count, 5);
+	cr_expect_eq(t.hot[after].insn_count, 4);
+	cr_expect_eq(t.hot[before].kind, NODE_RETURN);
+	cr_expect_eq(t.hot[after].kind, NODE_RETURN);
+	cr_expect_eq(graph_version(g, all, 51), before, "found again, also earlier");
+	cr_expect_eq(graph_version(g, all, TIME_NONE), after);
+	cr_expect_eq(graph_successor(g, all, 0), after, "without a time: the last");
+	cr_expect(graph_node_has_instruction(g, before, ip + 4));
+	cr_expect(!graph_node_has_instruction(g, after, ip + 4));
+	cr_expect_eq(t.hot[graph_version(g, all, 20)].kind, NODE_MISSING, "not yet there");
+	graph_free(g);
+	symbolizer_free(symbolizer);
+	vec_done(&s.spaces);
+	vec_done(&s.text_pokes);
+}
