@@ -1,9 +1,9 @@
 noinst_LIBRARIES += libwriter.a
 libwriter_a_SOURCES = \
+  writer/blocks.c writer/blocks.h \
   writer/buffer.c writer/buffer.h \
   writer/call_order.c writer/call_order.h \
   writer/calls_text.c writer/calls_text.h \
-  writer/compress.c writer/compress.h \
   writer/fxt.c writer/fxt.h \
   writer/names.c writer/names.h \
   writer/output.c writer/output.h \

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "writer/compress.h"
-
 enum { TEMPORARIES_MAX = 16, NAME_ATTEMPTS = 100 };
 
 /* What a signal handler must remove. A slot's text is complete before `used` is set. */
@@ -27,7 +25,8 @@ struct output {
 	char *path;   /* for messages */
 	char *target; /* what the temporary will be called; NULL = written in place */
 	struct temporary *temporary; /* NULL = none */
-	struct compress *compress;   /* NULL = as it is */
+	bool is_compressed;
+	struct blocks *blocks;
 	uint64_t bytes;
 	struct buffer pending;     /* written to the stream, not yet a block to compress */
 	struct error stream_error; /* of the stream's first failure */
@@ -149,11 +148,10 @@ enum err output_open(const char *path, enum output_kind kind, unsigned threads,
 		err = error_set(error, ERR_USAGE,
 				"%s: a trace is not for a terminal; redirect it or use -o FILE",
 				o->path);
-	if (err == ERR_NONE && ends_with(path, ".gz")) {
-		struct compress_sink sink = {.write = output_write, .context = o};
-
-		err = compress_new(threads, COMPRESS_LEVEL_FAST, sink, &o->compress, error);
-	}
+	o->is_compressed = ends_with(path, ".gz");
+	if (err == ERR_NONE)
+		err = blocks_new(threads, o->is_compressed ? BLOCKS_GZIP : BLOCKS_PLAIN,
+				 (struct block_sink){output_write, o}, &o->blocks, error);
 	if (err != ERR_NONE) {
 		output_free(o);
 		return err;
@@ -166,16 +164,23 @@ enum err output_put(struct output *o, struct buffer *b, struct error *error)
 {
 	if (b->failed)
 		return error_set(error, ERR_NOMEM, "%s: out of memory", o->path);
-	if (o->compress)
-		return compress_put(o->compress, b, error);
-	enum err err = output_write(o, b->data, b->bytes, error);
-	b->bytes = 0;
-	return err;
+	return blocks_put(o->blocks, b, error);
+}
+
+enum err output_put_work(struct output *o, const struct block_work *work, void *context,
+			 struct error *error)
+{
+	return blocks_put_work(o->blocks, work, context, error);
+}
+
+enum err output_drain(struct output *o, struct error *error)
+{
+	return blocks_drain(o->blocks, error);
 }
 
 static enum err output_stream_take(struct output *o, const char *data, size_t bytes)
 {
-	if (!o->compress)
+	if (!o->is_compressed)
 		return output_write(o, (const uint8_t *)data, bytes, &o->stream_error);
 	if (!buffer_reserve(&o->pending, bytes))
 		return error_set(&o->stream_error, ERR_NOMEM, "%s: out of memory", o->path);
@@ -220,16 +225,11 @@ enum err output_commit(struct output *o, struct error *error)
 {
 	if (o->stream_error.code != ERR_NONE)
 		return error_set(error, o->stream_error.code, "%s", o->stream_error.message);
-	if (o->pending.bytes) {
-		enum err err = output_put(o, &o->pending, error);
-		if (err != ERR_NONE)
-			return err;
-	}
-	if (o->compress) {
-		enum err err = compress_finish(o->compress, error);
-		if (err != ERR_NONE)
-			return err;
-	}
+	enum err err = o->pending.bytes ? output_put(o, &o->pending, error) : ERR_NONE;
+	if (err == ERR_NONE)
+		err = blocks_finish(o->blocks, error);
+	if (err != ERR_NONE)
+		return err;
 	/* Late errors (disk full over NFS, quota) come with close(). */
 	int fd = o->fd;
 	o->fd = -1;
@@ -246,7 +246,7 @@ void output_free(struct output *o)
 {
 	if (!o)
 		return;
-	compress_free(o->compress);
+	blocks_free(o->blocks);
 	if (o->fd >= 0 && o->fd != STDOUT_FILENO)
 		close(o->fd);
 	if (o->temporary && atomic_load(&o->temporary->state) == 2)

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "common/file_map.h"
-#include "writer/compress.h"
 #include "writer/tests/fxt_read.h"
 
 static char dir[] = "/tmp/output-test-XXXXXX";
@@ -246,39 +245,38 @@ static enum err append(void *context, const uint8_t *data, size_t bytes, struct 
 	return ERR_NONE;
 }
 
-static void compress_lines(unsigned threads, int blocks, struct buffer *packed,
-			   struct buffer *plain)
+static void pack_lines(unsigned threads, int blocks, struct buffer *packed, struct buffer *plain)
 {
-	struct compress *c;
+	struct blocks *c;
 	struct buffer b = {0};
 
-	cr_assert_eq(compress_new(threads, COMPRESS_LEVEL_FAST,
-				  (struct compress_sink){append, packed}, &c, NULL),
-		     ERR_NONE);
+	cr_assert_eq(
+		blocks_new(threads, BLOCKS_GZIP, (struct block_sink){append, packed}, &c, NULL),
+		ERR_NONE);
 	for (int i = 0; i < blocks; i++) {
 		for (int k = 0; k < 500 + i; k++) {
 			buffer_printf(&b, "line %d of block %d\n", k, i);
 			buffer_printf(plain, "line %d of block %d\n", k, i);
 		}
-		cr_assert_eq(compress_put(c, &b, NULL), ERR_NONE);
+		cr_assert_eq(blocks_put(c, &b, NULL), ERR_NONE);
 		cr_assert_eq(b.bytes, 0);
-		cr_assert_eq(compress_put(c, &b, NULL), ERR_NONE);
+		cr_assert_eq(blocks_put(c, &b, NULL), ERR_NONE);
 	}
-	cr_assert_eq(compress_finish(c, NULL), ERR_NONE);
-	compress_free(c);
+	cr_assert_eq(blocks_finish(c, NULL), ERR_NONE);
+	blocks_free(c);
 	buffer_done(&b);
 }
 
-Test(compress, gives_the_same_members_with_any_number_of_threads)
+Test(blocks, gives_the_same_members_with_any_number_of_threads)
 {
 	struct buffer first = {0}, plain = {0};
 
-	compress_lines(1, 40, &first, &plain);
+	pack_lines(1, 40, &first, &plain);
 	for (unsigned threads = 0; threads < 5; threads++) {
 		struct buffer packed = {0}, again = {0}, unpacked = {0};
 		size_t members;
 
-		compress_lines(threads, 40, &packed, &again);
+		pack_lines(threads, 40, &packed, &again);
 		cr_assert_eq(packed.bytes, first.bytes);
 		cr_assert_eq(memcmp(packed.data, first.data, first.bytes), 0);
 		cr_assert(fxt_gunzip(packed.data, packed.bytes, &unpacked, &members));
@@ -293,13 +291,13 @@ Test(compress, gives_the_same_members_with_any_number_of_threads)
 	buffer_done(&plain);
 }
 
-Test(compress, nothing_at_all_is_one_empty_member)
+Test(blocks, nothing_at_all_is_one_empty_member)
 {
 	for (unsigned threads = 1; threads < 4; threads++) {
 		struct buffer packed = {0}, plain = {0}, unpacked = {0};
 		size_t members;
 
-		compress_lines(threads, 0, &packed, &plain);
+		pack_lines(threads, 0, &packed, &plain);
 		cr_assert(fxt_gunzip(packed.data, packed.bytes, &unpacked, &members));
 		cr_assert_eq(members, 1);
 		cr_assert_eq(unpacked.bytes, 0);
@@ -316,22 +314,137 @@ static enum err refuse(void *context, const uint8_t *data, size_t bytes, struct 
 	return error_set(error, ERR_IO, "full");
 }
 
-Test(compress, a_failing_sink_ends_it_without_a_hang)
+Test(blocks, a_failing_sink_ends_it_without_a_hang)
 {
 	for (unsigned threads = 1; threads < 4; threads++) {
-		struct compress *c;
+		struct blocks *c;
 		struct buffer b = {0};
 		enum err err = ERR_NONE;
 
-		cr_assert_eq(
-			compress_new(threads, 1, (struct compress_sink){refuse, NULL}, &c, NULL),
-			ERR_NONE);
+		cr_assert_eq(blocks_new(threads, BLOCKS_GZIP, (struct block_sink){refuse, NULL}, &c,
+					NULL),
+			     ERR_NONE);
 		for (int i = 0; i < 100 && err == ERR_NONE; i++) {
 			buffer_text(&b, "block");
-			err = compress_put(c, &b, NULL);
+			err = blocks_put(c, &b, NULL);
 		}
 		cr_assert_eq(err, ERR_IO);
-		compress_free(c);
+		blocks_free(c);
 		buffer_done(&b);
+	}
+}
+
+/* Blocks "0 ", "1 " ...; every third is made anew when its turn comes, as "again N ". */
+struct numbered {
+	struct numbering {
+		int settled, done;
+	} * all;
+	int number;
+};
+
+static void numbered_make(void *context, struct buffer *out)
+{
+	const struct numbered *n = context;
+
+	cr_assert_eq(out->bytes, 0);
+	if (n->number % 5) /* a block may be empty */
+		buffer_printf(out, "%d ", n->number);
+}
+
+static bool numbered_settle(void *context, struct buffer *out)
+{
+	const struct numbered *n = context;
+
+	cr_assert_eq(n->all->settled++, n->number);
+	if (n->number % 3)
+		return false;
+	out->bytes = 0;
+	buffer_printf(out, "again %d ", n->number);
+	return true;
+}
+
+static void numbered_done(void *context)
+{
+	struct numbered *n = context;
+
+	cr_assert_eq(n->all->done++, n->number);
+	free(n);
+}
+
+static const struct block_work numbered_work = {
+	.make = numbered_make, .settle = numbered_settle, .done = numbered_done};
+
+static enum err put_numbered(struct blocks *c, struct numbering *all, int number)
+{
+	struct numbered *n = malloc(sizeof *n);
+
+	cr_assert_not_null(n);
+	*n = (struct numbered){all, number};
+	return blocks_put_work(c, &numbered_work, n, NULL);
+}
+
+Test(blocks, work_is_settled_and_written_in_order)
+{
+	for (int format = BLOCKS_PLAIN; format <= BLOCKS_GZIP; format++) {
+		struct buffer first = {0};
+
+		for (unsigned threads = 1; threads < 6; threads++) {
+			struct buffer shown = {0};
+			struct numbering all = {0};
+			struct blocks *c;
+
+			cr_assert_eq(blocks_new(threads, (enum blocks_format)format,
+						(struct block_sink){append, &shown}, &c, NULL),
+				     ERR_NONE);
+			for (int i = 0; i < 100; i++) {
+				cr_assert_eq(put_numbered(c, &all, i), ERR_NONE);
+				if (i % 40 != 7)
+					continue;
+				cr_assert_eq(blocks_drain(c, NULL), ERR_NONE);
+				cr_assert_eq(all.done, i + 1);
+				struct buffer b = {0};
+				buffer_text(&b, "between ");
+				cr_assert_eq(blocks_put(c, &b, NULL), ERR_NONE);
+				buffer_done(&b);
+			}
+			cr_assert_eq(blocks_finish(c, NULL), ERR_NONE);
+			blocks_free(c);
+			cr_assert_eq(all.done, 100);
+			if (threads == 1) {
+				first = shown;
+				if (format == BLOCKS_PLAIN)
+					cr_assert_eq(memcmp(shown.data,
+							    "again 0 1 2 again 3 4 again 6 7 "
+							    "between 8 again 9 11 ",
+							    52),
+						     0, "%s", (char *)shown.data);
+				continue;
+			}
+			cr_assert_eq(shown.bytes, first.bytes);
+			cr_assert_eq(memcmp(shown.data, first.data, first.bytes), 0);
+			buffer_done(&shown);
+		}
+		buffer_done(&first);
+	}
+}
+
+Test(blocks, work_behind_a_failure_is_dropped_but_ended)
+{
+	for (unsigned threads = 1; threads < 4; threads++) {
+		struct numbering all = {0};
+		struct blocks *c;
+		enum err err = ERR_NONE;
+		int put = 0;
+
+		cr_assert_eq(blocks_new(threads, BLOCKS_PLAIN, (struct block_sink){refuse, NULL},
+					&c, NULL),
+			     ERR_NONE);
+		while (put < 100 && err == ERR_NONE)
+			err = put_numbered(c, &all, put++);
+		cr_assert_eq(err, ERR_IO);
+		if (threads > 1)
+			cr_assert_eq(blocks_drain(c, NULL), ERR_IO);
+		blocks_free(c);
+		cr_assert_eq(all.done, put);
 	}
 }
