@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_NS_MAX = 10 /* a branch takes no longer */ };
+enum {
+	STEP_NS_MAX = 10,      /* a branch takes no longer */
+	COMPARED_MAX = 1 << 16 /* pairs of levels that a join may compare one by one */
+};
 
 /* z[i] = length of the longest common prefix of text and text[i..]. */
 static bool aligner_z(struct aligner *a, size_t count)
@@ -99,6 +102,58 @@ static bool aligner_match_all(struct aligner *a, const uint32_t *p, size_t n, co
 	return ok;
 }
 
+enum pair { PAIR_UNKNOWN, PAIR_AGREES, PAIR_DISAGREES };
+
+/* Can chain frame `at` be followed outwards by this level? */
+static enum pair aligner_pair(struct aligner *a, size_t at, const struct level *l)
+{
+	node_id wait = a->chain.items[at].wait;
+	uint32_t outer = at + 1 < a->chain.count ? a->chain.items[at + 1].func : 0;
+	const struct node_cold *ret = &a->g.cold[wait], *pad = &a->g.cold[l->pad];
+	uint64_t pad_vaddr = 0;
+
+	if (l->landed)
+		return wait == l->landed ? PAIR_AGREES : PAIR_DISAGREES;
+	if (wait == 0 || l->pad == 0)
+		return PAIR_UNKNOWN;
+	if (outer && outer != l->func)
+		return PAIR_DISAGREES;
+	graph_lock(a->graph);
+	bool known = symbolizer_landing_pad(graph_symbolizer(a->graph), ret->module, ret->vaddr,
+					    &pad_vaddr);
+	graph_unlock(a->graph);
+	return !known ? PAIR_UNKNOWN : pad_vaddr == pad->vaddr ? PAIR_AGREES : PAIR_DISAGREES;
+}
+
+/* The same where some levels are not known by a return: each depth for itself, those near the
+ * one at the loss first. n = waits of the chain that are known, `level` as above. */
+static void aligner_match_each(struct aligner *a, size_t n, long level, struct alignment *best)
+{
+	long top = (long)a->chain.count - 1, m = (long)a->levels.count;
+	long low = level - (m - 1), high = level + (long)n - 1;
+	size_t compared = 0;
+
+	for (long away = 0; compared<COMPARED_MAX; away = away> 0 ? -away : 1 - away) {
+		long depth = top + away, h = depth - level, at = h > 0 ? h : 0;
+		size_t agree = 0, agreeing = 0, possible = 0;
+
+		if (top + labs(away) > high && top - labs(away) < low)
+			break;
+		if (depth < low || depth > high)
+			continue;
+		for (; at < (long)n && at - h < m && compared < COMPARED_MAX; at++, compared++) {
+			enum pair pair = aligner_pair(a, (size_t)((long)n - 1 - at),
+						      &a->levels.items[m - 1 - (at - h)]);
+
+			possible += pair != PAIR_UNKNOWN;
+			agree += pair == PAIR_AGREES;
+			if (agree == possible)
+				agreeing = agree;
+		}
+		alignment_offer(best, depth, agreeing, possible, top);
+	}
+}
+
 /* Keys for "nothing known": equal to no other. */
 enum { KEY_UNKNOWN_A = -2, KEY_UNKNOWN_B = -3 };
 
@@ -108,10 +163,12 @@ static bool aligner_returns(struct aligner *a, struct alignment *best)
 	size_t n = a->chain.count, m = a->levels.count;
 	if (n && a->chain.items[n - 1].wait == 0)
 		n--;
-	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
+	uint32_t *p = calloc(n + m + 1, sizeof *p);
+	bool gaps = false;
 
 	if (!p)
 		return false;
+	uint32_t *q = p + n;
 	for (size_t i = 0; i < n; i++) {
 		node_id wait = a->chain.items[n - 1 - i].wait;
 
@@ -121,10 +178,15 @@ static bool aligner_returns(struct aligner *a, struct alignment *best)
 		node_id landed = a->levels.items[m - 1 - i].landed;
 
 		q[i] = landed ? landed : (uint32_t)KEY_UNKNOWN_B;
+		gaps = gaps || landed == 0;
 	}
 	/* What level k waits for lies in level k - 1: that is where Lm is. */
 	long level = (long)(a->chain.count - n) - 1 + (long)m;
-	bool ok = aligner_match_all(a, p, n, q, m, level, best);
+	bool ok = true;
+	if (gaps)
+		aligner_match_each(a, n, level, best);
+	else
+		ok = aligner_match_all(a, p, n, q, m, level, best);
 	free(p);
 	if (best->agreeing)
 		best->evidence = JOIN_RETURNS;
@@ -135,10 +197,11 @@ static bool aligner_returns(struct aligner *a, struct alignment *best)
 static bool aligner_functions(struct aligner *a, struct alignment *best)
 {
 	size_t n = a->chain.count, m = a->levels.count + a->has_first;
-	uint32_t *p = calloc(n + m + 1, sizeof *p), *q = p + n;
+	uint32_t *p = calloc(n + m + 1, sizeof *p);
 
 	if (!p)
 		return false;
+	uint32_t *q = p + n;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t func = a->chain.items[n - 1 - i].func;
 

@@ -22,7 +22,8 @@ struct chain_frame {
 struct level {
 	uint32_t row;   /* call index; CALL_NONE = not drawn */
 	uint32_t func;  /* func_id.v; 0 = unknown */
-	node_id landed; /* node that a return landed on: lies in this level's function */
+	node_id landed; /* node that a return landed on: lies in this level's function; 0 = none */
+	node_id pad;    /* landing pad of the exception that ended the frames above; 0 = none */
 };
 
 struct aligner {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "decode/align.h"
+#include "decode/callers.h"
 #include "decode/lifetime.h"
 #include "decode/precedent.h"
 
@@ -25,6 +26,7 @@ enum {
 
 struct joiner {
 	struct thread *thread;
+	struct callers callers;
 	struct lifetimes lifetimes;
 	struct precedents precedents;
 	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
@@ -35,12 +37,20 @@ struct joiner {
 	} * beneath; /* per segment: roots that later segments found, outermost last */
 };
 
+/* A frame that an exception has passed, known by nothing but that. */
+static bool call_is_unknown(const struct call *c)
+{
+	return c->expected && c->what == 0;
+}
+
 static uint32_t joiner_row(const struct joiner *j, uint32_t row)
 {
 	const struct call *calls = j->thread->calls.items;
 
 	while (row != CALL_NONE && calls[row].flags & CALL_HIDDEN)
-		row = calls[row].site;
+		row = call_is_unknown(&calls[row]) && calls[row].site == CALL_NONE
+			      ? calls[row].parent
+			      : calls[row].site;
 	return row;
 }
 
@@ -85,13 +95,17 @@ static bool joiner_chain(struct joiner *j, uint32_t top)
 	return true;
 }
 
-static bool joiner_add_level(struct joiner *j, uint32_t row)
+/* `inner` = the row one level further in. */
+static bool joiner_add_level(struct joiner *j, uint32_t row, uint32_t inner)
 {
-	const struct call *c = &j->thread->calls.items[row];
-	struct level level = {.row = row,
-			      .func = joiner_func(j, row),
-			      .landed = c->kind == CALL_FRAME ? c->what : 0};
+	const struct call *calls = j->thread->calls.items;
+	struct level level = {.row = row, .func = joiner_func(j, row)};
+	bool unwound = inner != CALL_NONE && calls[inner].flags & CALL_UNWOUND;
 
+	if (calls[row].kind == CALL_FRAME && unwound && !calls[row].expected)
+		level.pad = calls[row].what;
+	else if (calls[row].kind == CALL_FRAME && !calls[row].expected)
+		level.landed = calls[row].what;
 	return vec_push(&j->known.levels, level);
 }
 
@@ -104,20 +118,54 @@ static uint32_t segment_first_row(const struct thread *t, const struct segment *
 	return c->kind == CALL_INLINED || c->flags & CALL_ROOT ? CALL_NONE : seg->first_call;
 }
 
+static void joiner_name(struct call *passed, node_id node, bool sure)
+{
+	passed->what = node;
+	passed->site = 0;
+	passed->flags &= (uint16_t)~CALL_HIDDEN;
+	passed->flags |= sure ? 0 : CALL_AMBIGUOUS;
+}
+
+/* Frames that an exception has passed, in turn from `inner` out to one that is known: they are
+ * those that call each other so elsewhere, for `sure` if no others do. */
+static void joiner_name_passed(struct joiner *j, const struct segment *seg, bool sure)
+{
+	struct call *calls = j->thread->calls.items;
+	const uint32_t *roots = j->thread->roots.items;
+	uint32_t inner = segment_first_row(j->thread, seg);
+
+	for (uint32_t i = seg->first_root; i < seg->end_root; inner = roots[i++]) {
+		struct call *c = &calls[roots[i]];
+		bool last = i + 1 < seg->end_root && !call_is_unknown(&calls[roots[i + 1]]);
+		bool only;
+
+		if (inner == CALL_NONE || !call_is_unknown(c) || c->site != CALL_NONE)
+			continue;
+		node_id node = callers_expected(&j->callers, joiner_func(j, inner),
+						last ? joiner_func(j, roots[i + 1]) : 0, &only);
+		if (node && (only || !sure))
+			joiner_name(c, node, only);
+	}
+}
+
 /* L0, then L1 .. Lm of a segment: its own roots, and what later segments found beneath them. */
 static bool joiner_levels(struct joiner *j, size_t s)
 {
 	const struct segment *seg = &j->thread->segments.items[s];
-	uint32_t first = segment_first_row(j->thread, seg);
+	uint32_t first = segment_first_row(j->thread, seg), inner = first;
 	bool ok = true;
 
 	j->known.has_first = first != CALL_NONE;
 	j->known.first_func = first != CALL_NONE ? joiner_func(j, first) : 0;
 	j->known.levels.count = 0;
-	for (uint32_t i = seg->first_root; ok && i < seg->end_root; i++)
-		ok = joiner_add_level(j, j->thread->roots.items[i]);
-	for (size_t i = 0; ok && i < j->beneath[s].rows.count; i++)
-		ok = joiner_add_level(j, j->beneath[s].rows.items[i]);
+	for (uint32_t i = seg->first_root; ok && i < seg->end_root; i++) {
+		ok = joiner_add_level(j, j->thread->roots.items[i], inner);
+		inner = j->thread->roots.items[i];
+	}
+	for (size_t i = 0; ok && i < j->beneath[s].rows.count; i++) {
+		ok = joiner_add_level(j, j->beneath[s].rows.items[i], inner);
+		inner = j->beneath[s].rows.items[i];
+	}
 	return ok;
 }
 
@@ -170,7 +218,7 @@ static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at
 	if (lc->kind == CALL_BRACKET)
 		return true; /* missing code on both sides */
 	uint32_t func = joiner_func(j, x);
-	if (func != joiner_func(j, l))
+	if (func != joiner_func(j, l) && !call_is_unknown(lc))
 		return false;
 	uint64_t age = join->lost_ns > xc->start_ns ? join->lost_ns - xc->start_ns : 0;
 	uint64_t gap = join->resumed_ns - join->lost_ns;
@@ -281,6 +329,19 @@ static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
 	}
 }
 
+/* Level i, that an exception has passed, runs the function that A's frame there did, if that calls
+ * the next one further in. */
+static void joiner_name_like(struct joiner *j, long i, long at)
+{
+	uint32_t row = j->known.levels.items[i - 1].row;
+	uint32_t inner = i > 1 ? j->known.levels.items[i - 2].func : j->known.first_func;
+	const struct chain_frame *x = &j->known.chain.items[at];
+
+	if (x->func && callers_has(&j->callers, inner, x->func))
+		joiner_name(&j->thread->calls.items[row], j->thread->calls.items[x->row].what,
+			    false);
+}
+
 /* Carries out the join of segment s as `a` says on the chain in j->known.chain. */
 static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
@@ -307,13 +368,17 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	}
 	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
 		uint32_t last = home;
+		long drawn = a->depth;
 
+		while (drawn < outermost - 1 &&
+		       call_is_unknown(&t->calls.items[j->known.levels.items[drawn].row]))
+			drawn++;
+		kept = j->known.levels.items[drawn].row;
 		home = joiner_oldest_home(j, home);
 		for (uint32_t i = home; i <= last; i++)
-			joiner_base(j, i, j->known.levels.items[a->depth].row);
+			joiner_base(j, i, kept);
 		for (long i = a->depth; ok && i < outermost; i++)
 			ok = joiner_hoist(j, j->known.levels.items[i].row, home);
-		kept = j->known.levels.items[a->depth].row;
 	}
 	for (long i = a->depth < outermost ? a->depth : outermost; i >= 0; i--) {
 		uint32_t l = i ? j->known.levels.items[i - 1].row : segment_first_row(t, seg);
@@ -324,13 +389,16 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		going_on = going_on && k <= top && i >= a->innermost &&
 			   joiner_continues(j, i, l, top - k, join);
 		if (!going_on) {
-			join->inferred += i > 0;
+			if (call_is_unknown(&t->calls.items[l]) && k <= top)
+				joiner_name_like(j, i, top - k);
+			join->inferred += i > 0 && !call_is_unknown(&t->calls.items[l]);
 			continue;
 		}
 		kept = j->known.chain.items[top - k].row;
 		joiner_merge(j, l, kept);
 		t->calls.items[kept].flags |= (uint16_t)marks;
-		joiner_merge_inlined(j, l, top - k);
+		if (!call_is_unknown(&t->calls.items[l]))
+			joiner_merge_inlined(j, l, top - k);
 		join->kept++;
 	}
 	if (seg->bracket != CALL_NONE)
@@ -502,12 +570,16 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)
 			ok = vec_push(&j->home, (uint32_t)s);
+	for (size_t s = 0; ok && s < t->segments.count; s++)
+		joiner_name_passed(j, &t->segments.items[s], true);
 	for (size_t s = t->segments.count; ok && s-- > 1;)
 		if (joiner_is_open(j, s))
 			ok = joiner_try(j, s, s - 1, true, &joined);
 	for (size_t s = 1; ok && s < t->segments.count; s++)
 		if (joiner_is_open(j, s))
 			ok = joiner_look_back(j, s);
+	for (size_t s = 0; ok && s < t->segments.count; s++)
+		joiner_name_passed(j, &t->segments.items[s], false);
 	ok = ok && joiner_final_roots(j);
 	if (ok && t->joins.count)
 		joiner_extend_inlined(t);
@@ -519,6 +591,14 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	return ok ? ERR_NONE : ERR_NOMEM;
 }
 
+static bool thread_has_unknown(const struct thread *t)
+{
+	for (size_t i = 0; i < t->roots.count; i++)
+		if (call_is_unknown(&t->calls.items[t->roots.items[i]]))
+			return true;
+	return false;
+}
+
 enum err join_trace(struct trace *trace, struct graph *graph)
 {
 	struct joiner j = {.known = {.graph = graph, .g = graph_tables(graph)}};
@@ -526,13 +606,16 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 	bool losses = false;
 
 	for (size_t i = 0; i < trace->threads.count; i++)
-		losses = losses || trace->threads.items[i].joins.count > 0;
-	if (losses && !lifetimes_of_trace(&j.lifetimes, trace, j.known.g))
+		losses = losses || trace->threads.items[i].joins.count > 0 ||
+			 thread_has_unknown(&trace->threads.items[i]);
+	if (losses && (!lifetimes_of_trace(&j.lifetimes, trace, j.known.g) ||
+		       !callers_of_trace(&j.callers, trace, j.known.g)))
 		err = ERR_NOMEM;
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++)
 		err = join_thread(&j, &trace->threads.items[i]);
 	aligner_done(&j.known);
 	vec_done(&j.home);
+	callers_done(&j.callers);
 	lifetimes_done(&j.lifetimes);
 	return err;
 }

@@ -4,6 +4,7 @@ libdecode_a_SOURCES += \
   decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
   decode/call_store.c decode/call_store.h \
+  decode/callers.c decode/callers.h \
   decode/doubt.c decode/doubt.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
@@ -16,7 +17,8 @@ libdecode_a_SOURCES += \
   decode/select.c decode/select.h \
   decode/strand.c decode/strand.h \
   decode/trace.c decode/trace.h \
-  decode/transfer.c decode/transfer.h
+  decode/transfer.c decode/transfer.h \
+  decode/unwind.c decode/unwind.h
 
 check_PROGRAMS += decode/tests/segment_cases
 decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c \

@@ -112,6 +112,7 @@ void weave_done(struct weave *w)
 	free(w->facts.inlines);
 	free(w->facts.lines);
 	vec_done(&w->facts.line_chains);
+	map64_done(&w->landings);
 	map64_done(&w->bracket_ids);
 	for (size_t i = 0; w->cpus && i < w->cpu_count; i++)
 		vec_done(&w->cpus[i].spans);
@@ -170,7 +171,8 @@ inline uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t
 	struct thread *t = s->thread;
 	uint32_t parent = strand_top_row(s);
 
-	if (t->calls.count >= CALL_NONE - 1 || !calls_reserve(s->weave->trace, t, t->calls.count + 1)) {
+	if (t->calls.count >= CALL_NONE - 1 ||
+	    !calls_reserve(s->weave->trace, t, t->calls.count + 1)) {
 		s->weave->out_of_memory = true;
 		return CALL_NONE;
 	}

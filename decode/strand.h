@@ -83,6 +83,7 @@ struct weave {
 	struct graph_tables tables;
 	struct func_facts facts;
 	struct trace *trace;
+	struct map64 landings;    /* (unwinder, place) -> how many frames out: unwind.h */
 	struct map64 bracket_ids; /* (kind, node) -> index in trace->brackets */
 	struct cpu_losses *cpus;  /* indexed by CPU: see away.h */
 	size_t cpu_count;

@@ -56,7 +56,7 @@ struct call {
 	uint32_t parent; /* call index in its thread; CALL_NONE = none */
 	uint16_t flags;  /* CALL_* */
 	uint8_t kind;    /* enum call_kind */
-	uint8_t spare;
+	bool expected;   /* passed by an exception: its function is that of the usual caller */
 };
 _Static_assert(sizeof(struct call) == 32, "memory per call held: 32 bytes");
 

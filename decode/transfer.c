@@ -7,6 +7,7 @@
 #include "decode/doubt.h"
 #include "decode/parked.h"
 #include "decode/resume.h"
+#include "decode/unwind.h"
 
 enum { STACK_MAX = 1 << 22 }; /* frames; no real stack is so deep: start afresh */
 
@@ -96,6 +97,8 @@ static bool strand_unwind(struct strand *s, node_id to, bool by_lsda)
 {
 	size_t at = strand_jump_buffer(s, to);
 
+	if (at == SIZE_MAX && strand_unwind_counted(s, to))
+		return true;
 	if (at == SIZE_MAX)
 		at = strand_unwind_target(s, to, by_lsda);
 	if (at == SIZE_MAX)

@@ -37,6 +37,13 @@ static const struct {
 	{"_Unwind_Resume_or_Rethrow", FUNC_UNWIND_RESUME},
 	{"_Unwind_RaiseException", FUNC_UNWINDER},
 	{"_Unwind_ForcedUnwind", FUNC_UNWINDER},
+	{"__gxx_personality_v0", FUNC_PERSONALITY},
+	{"__gcc_personality_v0", FUNC_PERSONALITY},
+	{"__gnat_personality_v0", FUNC_PERSONALITY},
+	{"__gdc_personality_v0", FUNC_PERSONALITY},
+	{"__objc_personality_v0", FUNC_PERSONALITY},
+	{"__gnu_objc_personality_v0", FUNC_PERSONALITY},
+	{"rust_eh_personality", FUNC_PERSONALITY},
 	{"longjmp", FUNC_LONGJMP},
 	{"_longjmp", FUNC_LONGJMP},
 	{"siglongjmp", FUNC_LONGJMP},
@@ -55,7 +62,7 @@ static const struct {
 
 uint8_t role_of_name(const char *name)
 {
-	if (name[0] == '_' ? !name[1] || !strchr("_dUls", name[1]) : !strchr("lsirakc", name[0]))
+	if (name[0] == '_' ? !name[1] || !strchr("_dUlsg", name[1]) : !strchr("lsirakc", name[0]))
 		return FUNC_PLAIN;
 	for (size_t i = 0; i < sizeof role_names / sizeof role_names[0]; i++) {
 		const char *want = role_names[i].name;

@@ -88,6 +88,7 @@ enum func_role {
 	FUNC_STACK_SWITCH,      /* kernel __switch_to_asm */
 	FUNC_UNWIND_RESUME,     /* _Unwind_Resume and its kin */
 	FUNC_UNWINDER,          /* _Unwind_RaiseException, _Unwind_ForcedUnwind, ... */
+	FUNC_PERSONALITY,       /* __gxx_personality_v0 ...: the unwinder asks it about a frame */
 	FUNC_LONGJMP,           /* longjmp, siglongjmp, __longjmp* */
 	FUNC_SETJMP,            /* setjmp, sigsetjmp, ... */
 };

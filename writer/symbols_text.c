@@ -169,6 +169,7 @@ static void write_func(struct symbols_text *s, const struct used *u)
 		[FUNC_STACK_SWITCH] = "stack switch",
 		[FUNC_UNWIND_RESUME] = "unwind resume",
 		[FUNC_UNWINDER] = "unwinder",
+		[FUNC_PERSONALITY] = "personality",
 		[FUNC_LONGJMP] = "longjmp",
 		[FUNC_SETJMP] = "setjmp",
 	};

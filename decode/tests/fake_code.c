@@ -131,6 +131,12 @@ str_id symbolizer_func_linkage_name(struct symbolizer *s, func_id id)
 	return (str_id){0};
 }
 
+struct symbolizer *graph_symbolizer(const struct graph *g)
+{
+	(void)g;
+	return &symbols;
+}
+
 bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,
 			    uint64_t *pad)
 {

@@ -47,7 +47,7 @@ enum { TASKS_MAX = 8, CPUS_MAX = 4, SPACES_MAX = 8 };
 static const char *const role_names[] = {"plain",           "plt",          "lazy_resolver",
 					 "indirect_thunk",  "return_thunk", "return_trampoline",
 					 "signal_restorer", "stack_switch", "unwind_resume",
-					 "unwinder",        "longjmp",      "setjmp"};
+					 "unwinder",        "personality",  "longjmp", "setjmp"};
 
 struct story {
 	struct sideband sideband;

@@ -14,6 +14,8 @@ Test(role, by_name)
 		{"_", FUNC_PLAIN},
 		{"main", FUNC_PLAIN},
 		{"_ZN4_dl_6lookupEv", FUNC_PLAIN},
+		{"__gxx_personality_v0", FUNC_PERSONALITY},
+		{"rust_eh_personality", FUNC_PERSONALITY},
 		{"longjmp", FUNC_LONGJMP},
 		{"longjmp_msg", FUNC_PLAIN},
 		{"____longjmp_chk", FUNC_LONGJMP},
