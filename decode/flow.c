@@ -316,11 +316,16 @@ static void walk_save(struct flow *f, const struct walk *w)
 INLINE void put(struct flow *f, struct walk *w, enum flow_kind kind, unsigned flags, node_id from,
 		node_id to)
 {
-	*w->e++ = (struct flow_event){.time_ns = w->ordinal,
-				      .from = from,
-				      .to = to,
-				      .kind = (uint8_t)kind,
-				      .flags = (uint16_t)flags};
+	struct flow_event *e = w->e++;
+
+	/* One by one: gcc clears a whole struct with a slow instruction first. */
+	e->time_ns = w->ordinal;
+	e->from = from;
+	e->to = to;
+	e->kind = (uint8_t)kind;
+	e->cause = 0;
+	e->flags = (uint16_t)flags;
+	e->data = 0;
 	if (UNLIKELY(w->e == w->e_end)) {
 		f->p = w->p;
 		f->ordinal = w->ordinal;
@@ -345,15 +350,18 @@ INLINE node_id walk_edge(struct flow *f, struct walk *w, const struct node *hot,
 {
 	uint32_t edge = atomic_load_explicit(&hot->succ[slot], memory_order_acquire);
 
-	if (UNLIKELY(!edge)) {
-		edge = flow_edge(f, w->n, slot);
+	w->ordinal += hot->insn_count;
+	/* Not yet known, or with NODE_EDGE_EVENT. */
+	if (UNLIKELY((int32_t)edge <= 0)) {
+		if (!edge)
+			edge = flow_edge(f, w->n, slot);
 		if (!edge)
 			return 0;
-	}
-	w->ordinal += hot->insn_count;
-	if (UNLIKELY(edge & NODE_EDGE_EVENT)) {
+		bool has_event = edge & NODE_EDGE_EVENT;
 		edge &= ~NODE_EDGE_EVENT;
-		put(f, w, edge_kind(hot, slot, all && slot), 0, w->n, edge);
+		if (has_event || (all && slot))
+			put(f, w, has_event ? edge_kind(hot, slot, all && slot) : FLOW_BRANCH, 0,
+			    w->n, edge);
 	} else if (all && slot) {
 		put(f, w, FLOW_BRANCH, 0, w->n, edge);
 	}
@@ -366,7 +374,8 @@ INLINE void push(struct flow *f, node_id call)
 
 	f->top = top;
 	f->stack[top] = call;
-	f->depth += f->depth < FLOW_STACK;
+	if (LIKELY(f->depth < FLOW_STACK))
+		f->depth++;
 }
 
 /* A direct branch from w->n. Returns the next node. */
@@ -415,22 +424,26 @@ INLINE bool is_direct(uint8_t kind)
 	return 1u << kind & (1u << NODE_JUMP | 1u << NODE_CALL | 1u << NODE_THROUGH);
 }
 
-/* From w->n to the branch that consumes a TIP, and through it, for the three frequent kinds of
- * it. 0 = the branch is another, or none that takes a TIP. */
+/* The frequent kinds of those that a TIP is for. */
+INLINE bool is_indirect(uint8_t kind)
+{
+	return kind == NODE_CALL_INDIRECT || kind == NODE_JUMP_INDIRECT || kind == NODE_RETURN;
+}
+
+/* From w->n to the branch that consumes a TIP, and through it. 0 = the branch is another, or none
+ * that takes a TIP. */
 INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 {
 	const struct node *hot = &w->hot[w->n];
 
-	while (is_direct(hot->kind)) {
-		node_id to = walk_direct(f, w, hot, all);
+	while (UNLIKELY(!is_indirect(hot->kind))) {
+		node_id to = is_direct(hot->kind) ? walk_direct(f, w, hot, all) : 0;
 		if (UNLIKELY(!to || --w->fuel == 0))
 			return 0;
 		w->n = to;
 		hot = &w->hot[to];
 	}
-	if (UNLIKELY((hot->kind != NODE_RETURN && hot->kind != NODE_CALL_INDIRECT &&
-		      hot->kind != NODE_JUMP_INDIRECT) ||
-		     hot->flags & NODE_STACK_SWITCH))
+	if (UNLIKELY(hot->flags & NODE_STACK_SWITCH))
 		return 0;
 	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
 	if (UNLIKELY(!to || w->hot[to].ip != ip)) {
@@ -466,6 +479,21 @@ static inline bool is_short_tnt(uint8_t byte)
 	return !(byte & 1) && byte > 2;
 }
 
+/* Takes a CYC of one or two bytes. 0 = it is none, or not for sure (packet.c). */
+INLINE size_t walk_cyc(struct flow *f, const uint8_t *p)
+{
+	if ((*p & 3) != 3)
+		return 0;
+	if (LIKELY(!(*p & 4))) {
+		f->time.cycles += *p >> 3;
+		return 1;
+	}
+	if (f->end - p < 2 || p[1] & 1 || p[1] == 0x02)
+		return 0;
+	f->time.cycles += (uint64_t)(*p >> 3 | p[1] >> 1 << 5);
+	return 2;
+}
+
 /* Reads on at w->p until there are TNT bits (true) or something else (false). */
 INLINE bool walk_refill(struct flow *f, struct walk *w)
 {
@@ -477,7 +505,7 @@ INLINE bool walk_refill(struct flow *f, struct walk *w)
 	while (LIKELY(w->p < f->end)) {
 		uint8_t byte = *w->p;
 
-		if (LIKELY(is_short_tnt(byte) && f->context == PACKET_NO_BLOCK)) {
+		if (LIKELY(is_short_tnt(byte))) {
 			unsigned stop = 31 - (unsigned)__builtin_clz(byte);
 
 			/* The header bit becomes the 1 behind the last bit. */
@@ -487,11 +515,11 @@ INLINE bool walk_refill(struct flow *f, struct walk *w)
 			f->stats.tnt_bits += stop - 1;
 			return true;
 		}
-		if ((byte & 7) != 3) /* not a CYC of one byte */
+		size_t length = walk_cyc(f, w->p);
+		if (!length)
 			return false;
-		f->time.cycles += byte >> 3;
 		f->cycles_pending = true;
-		w->p++;
+		w->p += length;
 		f->stats.packets++;
 	}
 	return false;
@@ -503,10 +531,16 @@ INLINE const uint8_t *read_tip(const struct flow *f, const uint8_t *p, uint64_t 
 	if (UNLIKELY(f->end - p < 9))
 		return NULL;
 	uint64_t payload = load_le(p + 1, 8);
+	if (LIKELY(*p >> 5 == 1)) {
+		*ip = (f->last_ip & ~(uint64_t)0xffff) | (payload & 0xffff);
+		return p + 3;
+	}
+	if (LIKELY(*p >> 5 == 3)) {
+		*ip = (uint64_t)((int64_t)(payload << 16) >> 16);
+		return p + 7;
+	}
 	switch (*p >> 5) {
-	case 1: *ip = (f->last_ip & ~(uint64_t)0xffff) | (payload & 0xffff); return p + 3;
 	case 2: *ip = (f->last_ip & ~(uint64_t)0xffffffff) | (payload & 0xffffffff); return p + 5;
-	case 3: *ip = (uint64_t)((int64_t)(payload << 16) >> 16); return p + 7;
 	case 4: *ip = (f->last_ip & (uint64_t)0xffff << 48) | (payload << 16 >> 16); return p + 7;
 	case 6: *ip = payload; return p + 9;
 	}
@@ -620,12 +654,19 @@ enum err flow_finish(struct flow *f)
 	return f->err;
 }
 
+/* Between the packets of a block what looks like TNT is BIP. */
+static bool may_walk(const struct flow *f)
+{
+	return f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0 &&
+	       (f->context == PACKET_NO_BLOCK || f->tnt != TNT_EMPTY);
+}
+
 /* Decodes the packets up to `end`. */
 static void walk_packets(struct flow *f, const uint8_t *end)
 {
 	f->end = end;
 	while (f->err == ERR_NONE && (f->p < f->end || f->tnt != TNT_EMPTY)) {
-		if (f->state == FLOW_STATE_ON && !f->async && !f->guessed && f->bind == 0)
+		if (may_walk(f))
 			walk_on(f);
 		else if (f->p < f->end)
 			flow_packet(f);

@@ -96,7 +96,7 @@ struct flow_piece {
 };
 
 struct flow_stats {
-	uint64_t packets, tnt_bits, tips, instructions, losses[LOSS_COUNT];
+	uint64_t packets, tips, tnt_bits, instructions, losses[LOSS_COUNT];
 	uint64_t bad_times; /* TSC values rejected */
 	uint64_t bytes;
 };

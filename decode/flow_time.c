@@ -148,21 +148,13 @@ uint64_t flow_time_now(const struct flow_time *t)
 	return ns_of(t, t->tsc + (uint64_t)(cycles * t->tsc_per_cycle));
 }
 
-void flow_time_mark(struct flow_time *t, size_t event, uint64_t ordinal)
-{
-	struct time_mark mark = {
-		.event = event, .ordinal = ordinal, .cycles = t->cycles, .pauses = t->pauses};
-
-	/* Without memory the interval is settled by instructions instead. */
-	if (t->have_anchor)
-		(void)!vec_push(&t->marks, mark);
-}
-
 /* Times of the events between two places: along their instructions. */
 static void spread(struct flow_time *t, struct flow_event *events, const struct time_mark *from,
 		   uint64_t from_ns, const struct time_mark *to, uint64_t to_ns)
 {
-	uint64_t insns = to->ordinal - from->ordinal, ns = to_ns - from_ns;
+	/* Signed numbers, which convert to and from double at a fraction of the cost. */
+	int64_t insns = (int64_t)(to->ordinal - from->ordinal);
+	int64_t ns = to_ns - from_ns > INT64_MAX ? INT64_MAX : (int64_t)(to_ns - from_ns);
 	uint32_t pauses = to->pauses - from->pauses;
 	double each_ns = insns ? (double)ns / (double)insns : 0, pause_ns = 0;
 
@@ -179,11 +171,11 @@ static void spread(struct flow_time *t, struct flow_event *events, const struct 
 	double base = 0; /* offsets from from_ns stay small: exact in a double */
 	for (size_t i = from->event; i < to->event; i++) {
 		struct flow_event *e = &events[i];
-		double offset = base + each_ns * (double)(e->time_ns - from->ordinal);
+		double offset = base + each_ns * (double)(int64_t)(e->time_ns - from->ordinal);
 
 		if (e->time_ns == to->ordinal)
 			e->flags |= FLOW_TIME_EXACT;
-		e->time_ns = offset >= (double)ns ? to_ns : from_ns + (uint64_t)offset;
+		e->time_ns = offset >= (double)ns ? to_ns : from_ns + (uint64_t)(int64_t)offset;
 		if (e->kind == FLOW_END || e->kind == FLOW_GAP)
 			base += pause_ns;
 	}

@@ -58,8 +58,6 @@ void flow_time_start(struct flow_time *t, const struct flow_piece *piece);
 /* Takes a TSC, TMA, MTC, CBR or CYC. True when t->tsc is a new known time: then call
  * flow_time_settle(). */
 bool flow_time_packet(struct flow_time *t, const struct packet *packet);
-/* The packet before which t->cycles were counted is done: `event` events, `ordinal`. */
-void flow_time_mark(struct flow_time *t, size_t event, uint64_t ordinal);
 /* Gives times to events[..event): t->tsc is the time at `ordinal`. */
 void flow_time_settle(struct flow_time *t, struct flow_event *events, size_t event,
 		      uint64_t ordinal);
@@ -68,6 +66,18 @@ void flow_time_finish(struct flow_time *t, struct flow_event *events, size_t eve
 		      uint64_t ordinal, uint64_t limit_ns);
 /* The events before this index left the buffer. */
 void flow_time_shift(struct flow_time *t, size_t event);
+
+/* The packet before which t->cycles were counted is done: `event` events, `ordinal`. As frequent
+ * as branches, where CYC packets are. */
+static inline void flow_time_mark(struct flow_time *t, size_t event, uint64_t ordinal)
+{
+	struct time_mark mark = {
+		.event = event, .ordinal = ordinal, .cycles = t->cycles, .pauses = t->pauses};
+
+	/* Without memory the interval is settled by instructions instead. */
+	if (t->have_anchor)
+		(void)!vec_push(&t->marks, mark);
+}
 
 /* The time now, as far as known (a lower bound); TIME_NONE = unknown. */
 uint64_t flow_time_now(const struct flow_time *t);

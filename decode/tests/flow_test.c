@@ -335,6 +335,51 @@ Test(flow, a_loop_without_packets_ends)
 	fixture_done(&f);
 }
 
+static void time_of(void *context, const struct flow_event *events, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (events[i].kind == FLOW_RETURN)
+			*(uint64_t *)context = events[i].time_ns;
+}
+
+/* A CYC counts up to the packet behind it, also if it has a second byte. */
+Test(flow, cycles_in_one_byte_or_two)
+{
+	static const struct {
+		const char *packets;
+		uint64_t time_ns;
+	} runs[] = {
+		{START("20") "04"
+			     "53" TIP("05") "f3"
+					    "06" TSC("d007"),
+		 1250},
+		{START("20") "04"
+			     "5700" TIP("05") "f700"
+					      "06" TSC("d007"),
+		 1250},
+	};
+
+	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+		struct fixture f;
+		uint8_t bytes[128];
+		struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+		struct flow_piece piece = {.bytes = bytes,
+					   .count = from_hex(runs[i].packets, bytes),
+					   .buffer = &buffer,
+					   .start_time_ns = 1000,
+					   .next_time_ns = TIME_NONE};
+		uint64_t time_ns = 0;
+
+		fixture_init(&f);
+		cr_assert_eq(
+			flow_decode(f.flow, &piece,
+				    (struct flow_sink){.events = time_of, .context = &time_ns}),
+			ERR_NONE);
+		cr_expect_eq(time_ns, runs[i].time_ns, "%s: %" PRIu64, runs[i].packets, time_ns);
+		fixture_done(&f);
+	}
+}
+
 Test(flow, cases)
 {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
