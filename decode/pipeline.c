@@ -156,34 +156,32 @@ static void pipeline_progress(void *context, uint64_t done, uint64_t all)
 	log_status(text);
 }
 
-static enum err pipeline_schedule(struct pipeline *p, unsigned flow_flags,
-				  schedule_consumer *consume, void *context)
+static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
+			       const struct stay *stay)
+{
+	struct pipeline *p = context;
+
+	if (pipeline_is_too_large(p))
+		return ERR_LIMIT;
+	return weaver_events(p->weaver, buffer, stay);
+}
+
+static enum err pipeline_schedule(struct pipeline *p)
 {
 	struct schedule_options how = {.jobs = pipeline_jobs(p->o),
-				       .flow_flags = flow_flags,
 				       .libipt = p->o->engine == ENGINE_LIBIPT,
+				       .trees = true,
 				       .cpus = p->o->cpus.items,
 				       .cpu_count = p->o->cpus.count,
 				       .from_ns = p->selection.from_ns,
 				       .until_ns = p->selection.until_ns,
 				       .progress = pipeline_progress,
 				       .progress_context = p};
-	enum err err = schedule_run(p->graph, &p->in.sideband, &how, consume, context,
+	enum err err = schedule_run(p->graph, &p->in.sideband, &how, pipeline_weave, p,
 				    &p->stats.flow, p->error);
 
 	log_status(NULL);
 	return err;
-}
-
-static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
-			       const struct flow_event *events, size_t count,
-			       const uint64_t *payloads)
-{
-	struct pipeline *p = context;
-
-	if (pipeline_is_too_large(p))
-		return ERR_LIMIT;
-	return weaver_events(p->weaver, buffer, events, count, payloads);
 }
 
 /* Where the trace leaves the code again and again, it was recorded with other code. */
@@ -221,7 +219,7 @@ static enum err pipeline_decode(struct pipeline *p)
 		err = weaver_new(&p->in.sideband, p->in.symbolizer, p->graph, &p->trace,
 				 &p->weaver);
 	if (err == ERR_NONE)
-		err = pipeline_schedule(p, 0, pipeline_weave, p);
+		err = pipeline_schedule(p);
 	if (err == ERR_NONE)
 		err = weaver_finish(p->weaver);
 	pipeline_stage(p, "decode");

@@ -18,6 +18,7 @@ enum { PIECES_AHEAD_PER_JOB = 8 };
 struct decoded {
 	VEC(struct flow_event) events;
 	VEC(uint64_t) payloads;
+	struct trees trees;
 	bool out_of_memory;
 };
 
@@ -31,12 +32,13 @@ struct item {
 	struct decoded *decoded;
 };
 
-/* One AUX buffer: the next stay of it is at events[at] of the first unconsumed item. */
+/* One AUX buffer: the next stay of it is at events[at] of the first unconsumed item, its trees
+ * from trees[tree_at] on. */
 struct source {
 	const struct aux_buffer *buffer;
 	struct pieces pieces;
 	uint32_t *items; /* indices into schedule.items, in stream order */
-	size_t item_count, head, at;
+	size_t item_count, head, at, tree_at;
 	uint64_t key_ns; /* stays of a source never go back */
 };
 
@@ -69,6 +71,7 @@ static void decoded_free(struct decoded *d)
 		return;
 	vec_done(&d->events);
 	vec_done(&d->payloads);
+	trees_done(&d->trees);
 	free(d);
 }
 
@@ -241,9 +244,17 @@ static void schedule_hand_over(struct schedule *s)
 	while (to < d->events.count && d->events.items[to].kind != FLOW_TASK &&
 	       !(d->events.items[to].kind == FLOW_BEGIN && d->events.items[to].time_ns > others_ns))
 		to++;
-	enum err err = to > from ? s->consume(s->context, source->buffer, d->events.items + from,
-					      to - from, d->payloads.items)
-				 : ERR_NONE;
+	size_t tree_from = source->tree_at, tree_to = tree_from;
+	while (tree_to < d->trees.items.count && d->trees.items.items[tree_to].first_event < to)
+		tree_to++;
+	struct stay stay = {.events = d->events.items + from,
+			    .count = to - from,
+			    .payloads = d->payloads.items,
+			    .trees = d->trees.items.items + tree_from,
+			    .tree_count = tree_to - tree_from,
+			    .first_event = from,
+			    .rows = d->trees.rows.items};
+	enum err err = to > from ? s->consume(s->context, source->buffer, &stay) : ERR_NONE;
 	pthread_mutex_lock(&s->lock);
 	s->consuming = false;
 	if (err != ERR_NONE) {
@@ -251,14 +262,16 @@ static void schedule_hand_over(struct schedule *s)
 		s->stop = true;
 	}
 	source->at = to;
+	source->tree_at = tree_to;
 	if (to >= d->events.count) {
 		item->state = ITEM_CONSUMED;
 		item->decoded = NULL;
 		d->events.count = d->payloads.count = 0;
+		d->trees.items.count = d->trees.rows.count = 0;
 		if (!vec_push(&s->spare, d))
 			decoded_free(d);
 		source->head++;
-		source->at = 0;
+		source->at = source->tree_at = 0;
 		while (s->first_unconsumed < s->item_count &&
 		       s->items[s->first_unconsumed].state == ITEM_CONSUMED)
 			s->first_unconsumed++;
@@ -301,34 +314,68 @@ static void decoded_append(void *context, const struct flow_event *events, size_
 	d->events.count += count;
 }
 
-/* Called with the lock, which it gives up while decoding. */
-static void schedule_decode(struct schedule *s, struct flow *own, struct flow_libipt *reference)
+/* What a thread needs to decode. */
+struct worker {
+	struct flow *own;
+	struct flow_libipt *libipt;
+	struct tree_builder *builder; /* NULL = no trees */
+};
+
+static enum err worker_init(struct worker *w, const struct schedule *s)
 {
-	const struct flow *flow = reference ? flow_libipt_flow(reference) : own;
+	unsigned flags = s->o->flow_flags;
+	enum err err = s->o->libipt
+			       ? flow_libipt_new(s->graph, s->sideband, flags, &w->libipt, NULL)
+			       : flow_new(s->graph, s->sideband, flags, &w->own, NULL);
+
+	if (err == ERR_NONE && s->o->trees)
+		err = tree_builder_new(s->graph, &w->builder);
+	return err;
+}
+
+static void worker_done(struct worker *w)
+{
+	flow_free(w->own);
+	flow_libipt_free(w->libipt);
+	tree_builder_free(w->builder);
+}
+
+static const struct flow *worker_flow(const struct worker *w)
+{
+	return w->libipt ? flow_libipt_flow(w->libipt) : w->own;
+}
+
+static enum err worker_decode(struct worker *w, const struct flow_piece *piece, struct decoded *d)
+{
+	struct flow_sink sink = {.events = decoded_append, .context = d};
+	enum err err = w->libipt ? flow_libipt_decode(w->libipt, piece, sink)
+				 : flow_decode(w->own, piece, sink);
+	size_t count = err == ERR_NONE ? flow_payload_count(worker_flow(w)) : 0;
+
+	if (!vec_reserve(&d->payloads, count))
+		d->out_of_memory = true;
+	else if (count)
+		memcpy(d->payloads.items, flow_payloads(worker_flow(w)),
+		       count * sizeof *d->payloads.items);
+	if (d->out_of_memory)
+		err = ERR_NOMEM;
+	if (err == ERR_NONE && w->builder)
+		err = trees_build(w->builder, d->events.items, d->events.count, &d->trees);
+	return err;
+}
+
+/* Called with the lock, which it gives up while decoding. */
+static void schedule_decode(struct schedule *s, struct worker *w)
+{
 	struct item *item = &s->items[s->next_item++];
 	struct decoded *d = s->spare.count ? s->spare.items[--s->spare.count] : NULL;
-	enum err err = ERR_NONE;
+	enum err err;
 
 	item->state = ITEM_DECODING;
 	pthread_mutex_unlock(&s->lock);
 	if (!d)
 		d = calloc(1, sizeof *d);
-	if (!d) {
-		err = ERR_NOMEM;
-	} else {
-		struct flow_sink sink = {.events = decoded_append, .context = d};
-
-		err = reference ? flow_libipt_decode(reference, item->piece, sink)
-				: flow_decode(own, item->piece, sink);
-		size_t count = err == ERR_NONE ? flow_payload_count(flow) : 0;
-		if (!vec_reserve(&d->payloads, count))
-			d->out_of_memory = true;
-		else if (count)
-			memcpy(d->payloads.items, flow_payloads(flow),
-			       count * sizeof *d->payloads.items);
-		if (d->out_of_memory)
-			err = ERR_NOMEM;
-	}
+	err = d ? worker_decode(w, item->piece, d) : ERR_NOMEM;
 	pthread_mutex_lock(&s->lock);
 	item->decoded = d;
 	item->state = ITEM_DECODED;
@@ -365,14 +412,8 @@ static void stats_add(struct flow_stats *sum, const struct flow_stats *part)
 static void *schedule_work(void *context)
 {
 	struct schedule *s = context;
-	struct flow *own = NULL;
-	struct flow_libipt *reference = NULL;
-	enum err err;
-
-	if (s->o->libipt)
-		err = flow_libipt_new(s->graph, s->sideband, s->o->flow_flags, &reference, NULL);
-	else
-		err = flow_new(s->graph, s->sideband, s->o->flow_flags, &own, NULL);
+	struct worker w = {0};
+	enum err err = worker_init(&w, s);
 
 	pthread_mutex_lock(&s->lock);
 	if (err != ERR_NONE) {
@@ -383,7 +424,7 @@ static void *schedule_work(void *context)
 		if (!s->consuming && schedule_can_hand_over(s))
 			schedule_hand_over(s);
 		else if (schedule_may_decode(s))
-			schedule_decode(s, own, reference);
+			schedule_decode(s, &w);
 		else {
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;
@@ -391,13 +432,10 @@ static void *schedule_work(void *context)
 		pthread_cond_broadcast(&s->changed);
 	}
 	pthread_cond_broadcast(&s->changed);
-	if (own)
-		stats_add(&s->stats, flow_stats(own));
-	if (reference)
-		stats_add(&s->stats, flow_stats(flow_libipt_flow(reference)));
+	if (worker_flow(&w))
+		stats_add(&s->stats, flow_stats(worker_flow(&w)));
 	pthread_mutex_unlock(&s->lock);
-	flow_free(own);
-	flow_libipt_free(reference);
+	worker_done(&w);
 	return NULL;
 }
 

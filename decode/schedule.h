@@ -1,7 +1,7 @@
 /* Decodes all pieces of all AUX buffers on N threads and hands their events over, in
  * execution order per thread of the traced program, to one consumer.
  *
- *     pieces, by time ──► workers (flow decode) ──► stays, merged by time ──► consumer
+ *     pieces, by time ──► workers (flow, trees) ──► stays, merged by time ──► consumer
  *
  * A stay is what one CPU does for one task without a switch. Stays of all buffers are merged
  * by their start, so a task that moved between CPUs arrives in its own order. The consumer is
@@ -10,12 +10,13 @@
 #define DECODE_SCHEDULE_H
 
 #include "common/error.h"
-#include "decode/flow.h"
+#include "decode/tree.h"
 
 struct schedule_options {
 	unsigned jobs;       /* >= 1 */
 	unsigned flow_flags; /* FLOW_ALL_BRANCHES */
 	bool libipt;         /* the reference engine */
+	bool trees;          /* build them of each piece: stay.trees */
 	const int32_t *cpus; /* only these; count 0 = all */
 	size_t cpu_count;
 	uint64_t from_ns, until_ns; /* pieces wholly outside are skipped; 0, TIME_NONE = all */
@@ -25,12 +26,10 @@ struct schedule_options {
 };
 
 typedef enum err schedule_consumer(void *context, const struct aux_buffer *buffer,
-				   const struct flow_event *events, size_t count,
-				   const uint64_t *payloads);
+				   const struct stay *stay);
 
 MUST_CHECK enum err schedule_run(struct graph *graph, const struct sideband *sideband,
-				 const struct schedule_options *options,
-				 schedule_consumer *consume, void *context,
-				 struct flow_stats *stats, struct error *error);
+				 const struct schedule_options *options, schedule_consumer *consume,
+				 void *context, struct flow_stats *stats, struct error *error);
 
 #endif

@@ -217,30 +217,46 @@ static void weaver_event(struct weaver *w, const struct aux_buffer *buffer, stru
 		w->switches_stacks = s->at_stack_switch = true;
 }
 
-enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer,
-		       const struct flow_event *events, size_t count, const uint64_t *payloads)
+/* The events of a tree at once, if nothing is to be asked about each. */
+static bool weaver_tree(struct weaver *w, const struct cpu_task *cpu,
+			const struct cpu_losses *losses, const struct stay *stay,
+			const struct tree *tree)
+{
+	struct strand *s = weaver_strand(w, cpu->task);
+
+	return s && s->state == STRAND_ON && s->stack.count > 0 && !s->at_stack_switch &&
+	       !(losses && losses->open) && strand_tree(s, stay, tree);
+}
+
+enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer, const struct stay *stay)
 {
 	struct cpu_task *cpu = &w->cpus[buffer - w->weave.sideband->buffers.items];
 	struct cpu_losses *losses = weave_losses(&w->weave, buffer);
 	bool kernel = w->weave.sideband->config.kernel;
+	const struct tree *tree = stay->trees, *trees_end = tree + stay->tree_count;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct flow_event *e = &events[i];
+	for (size_t i = 0; i < stay->count; i++) {
+		const struct flow_event *e = &stay->events[i];
 		struct strand *s = weaver_strand(w, cpu->task);
 
+		if (tree < trees_end && tree->first_event == stay->first_event + i &&
+		    weaver_tree(w, cpu, losses, stay, tree++)) {
+			i = tree[-1].end_event - stay->first_event - 1;
+			continue;
+		}
 		if (losses && (losses->open || e->kind == FLOW_GAP))
 			weave_note_loss(&w->weave, losses, e);
 		if (e->kind == FLOW_TASK)
 			weaver_switch(w, cpu, (task_id){e->data}, e->time_ns);
 		else if (e->kind == FLOW_FREQUENCY || e->kind == FLOW_PTWRITE ||
 			 e->kind == FLOW_POWER || e->kind == FLOW_EVENT)
-			weaver_mark(w, buffer, cpu->task, e, payloads);
+			weaver_mark(w, buffer, cpu->task, e, stay->payloads);
 		else if (kernel)
 			weaver_event(w, buffer, cpu, e);
 		else if (s)
 			strand_event(s, e);
 	}
-	return w->weave.out_of_memory ? ERR_NOMEM : ERR_NONE;
+	return w->weave.out_of_memory || w->weave.facts.out_of_memory ? ERR_NOMEM : ERR_NONE;
 }
 
 enum err weaver_new(const struct sideband *sideband, struct symbolizer *symbolizer,
@@ -256,6 +272,7 @@ enum err weaver_new(const struct sideband *sideband, struct symbolizer *symboliz
 				  .tables = graph_tables(graph),
 				  .trace = trace,
 				  .timeless = !sideband->clock.valid};
+	facts_init(&w->weave.facts, graph, symbolizer);
 	w->strand_count = sideband->tasks.count;
 	w->strands = calloc(w->strand_count + 1, sizeof *w->strands);
 	w->cpus = calloc(sideband->buffers.count + 1, sizeof *w->cpus);
@@ -309,5 +326,5 @@ enum err weaver_finish(struct weaver *w)
 			t->threads.items[kept++] = t->threads.items[i];
 	t->threads.count = kept;
 	qsort(t->threads.items, kept, sizeof *t->threads.items, thread_order);
-	return w->weave.out_of_memory ? ERR_NOMEM : ERR_NONE;
+	return w->weave.out_of_memory || w->weave.facts.out_of_memory ? ERR_NOMEM : ERR_NONE;
 }

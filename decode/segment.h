@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 #include "common/error.h"
-#include "decode/flow.h"
 #include "decode/trace.h"
+#include "decode/tree.h"
 
 struct weaver;
 
@@ -18,11 +18,9 @@ MUST_CHECK enum err weaver_new(const struct sideband *sideband, struct symbolize
 			       struct graph *graph, struct trace *trace, struct weaver **result);
 void weaver_free(struct weaver *w);
 
-/* Events of one AUX buffer, beginning with the task they belong to. `payloads` are those of
- * the piece (flow_payloads). */
+/* Events of one AUX buffer, beginning with the task they belong to. */
 MUST_CHECK enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer,
-				  const struct flow_event *events, size_t count,
-				  const uint64_t *payloads);
+				  const struct stay *stay);
 /* Ends all segments: every thread of the trace is complete, not yet joined. */
 MUST_CHECK enum err weaver_finish(struct weaver *w);
 

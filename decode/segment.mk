@@ -6,6 +6,7 @@ libdecode_a_SOURCES += \
   decode/call_store.c decode/call_store.h \
   decode/callers.c decode/callers.h \
   decode/doubt.c decode/doubt.h \
+  decode/facts.c decode/facts.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
@@ -18,11 +19,13 @@ libdecode_a_SOURCES += \
   decode/strand.c decode/strand.h \
   decode/trace.c decode/trace.h \
   decode/transfer.c decode/transfer.h \
+  decode/tree.c decode/tree.h \
   decode/unwind.c decode/unwind.h
 
 check_PROGRAMS += decode/tests/segment_cases
 decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c \
   decode/tests/fake_code.c decode/tests/fake_code.h \
+  decode/tests/trace_compare.c decode/tests/trace_compare.h \
   decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_cases_LDADD = libdecode.a $(COMMON_LIBS)
 EXTRA_DIST += $(srcdir)/decode/tests/cases
@@ -35,13 +38,19 @@ check_SCRIPTS += decode/tests/cut.test
 EXTRA_DIST += decode/tests/cut.test
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/precedent_test decode/tests/segment_random_test
+check_PROGRAMS += decode/tests/precedent_test decode/tests/segment_random_test \
+  decode/tests/tree_test
+decode_tests_tree_test_SOURCES = decode/tests/tree_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_tree_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_tree_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_precedent_test_SOURCES = decode/tests/precedent_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_precedent_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_precedent_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h \
+  decode/tests/trace_compare.c decode/tests/trace_compare.h \
   decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_random_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_segment_random_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)

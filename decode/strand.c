@@ -9,59 +9,6 @@
 #include "decode/doubt.h"
 #include "decode/parked.h"
 
-enum { INLINE_DEPTH_MAX = 64 /* deeper inline chains are cut at their outer end */ };
-
-static bool facts_grow(void **items, size_t *count, size_t need, size_t item_bytes, int fill)
-{
-	size_t grown = need + need / 2 + 64;
-	char *p = realloc(*items, grown * item_bytes);
-
-	if (!p)
-		return false;
-	memset(p + *count * item_bytes, fill, (grown - *count) * item_bytes);
-	*items = p;
-	*count = grown;
-	return true;
-}
-
-enum func_role weave_ask_role(struct weave *w, uint32_t func)
-{
-	struct func_facts *f = &w->facts;
-
-	if (func >= f->role_count &&
-	    !facts_grow((void **)&f->roles, &f->role_count, func + 1, 1, FUNC_ROLE_UNKNOWN)) {
-		w->out_of_memory = true;
-		return FUNC_PLAIN;
-	}
-	graph_lock(w->graph);
-	const struct func *fn = func ? symbolizer_func_get(w->symbolizer, (func_id){func}) : NULL;
-	f->roles[func] = fn ? fn->role : FUNC_PLAIN;
-	graph_unlock(w->graph);
-	return (enum func_role)f->roles[func];
-}
-
-static struct inline_fact weave_inline(struct weave *w, uint32_t id)
-{
-	struct func_facts *f = &w->facts;
-
-	if (id >= f->inline_count &&
-	    !facts_grow((void **)&f->inlines, &f->inline_count, id + 1, sizeof *f->inlines, 0)) {
-		w->out_of_memory = true;
-		return (struct inline_fact){.depth = 1};
-	}
-	if (f->inlines[id].depth == 0) {
-		graph_lock(w->graph);
-		const struct inline_frame *in =
-			symbolizer_inline_get(w->symbolizer, (inline_id){id});
-		if (in)
-			f->inlines[id] = (struct inline_fact){in->parent.v, in->depth};
-		graph_unlock(w->graph);
-		if (f->inlines[id].depth == 0)
-			f->inlines[id].depth = 1;
-	}
-	return f->inlines[id];
-}
-
 /* The number that `mov $N,%eax` right before the SYSCALL of this node loads; -1 = not seen. */
 static int32_t weave_syscall_number(struct weave *w, node_id node)
 {
@@ -108,10 +55,7 @@ uint32_t weave_bracket(struct weave *w, enum bracket_kind kind, node_id node, un
 
 void weave_done(struct weave *w)
 {
-	free(w->facts.roles);
-	free(w->facts.inlines);
-	free(w->facts.lines);
-	vec_done(&w->facts.line_chains);
+	facts_done(&w->facts);
 	map64_done(&w->landings);
 	map64_done(&w->bracket_ids);
 	for (size_t i = 0; w->cpus && i < w->cpu_count; i++)
@@ -157,14 +101,6 @@ void strand_done(struct strand *s)
 
 /* ---- rows and frames ---- */
 
-static inline uint32_t strand_top_row(const struct strand *s)
-{
-	for (size_t i = s->stack.count; i-- > 0;)
-		if (s->stack.items[i].call != CALL_NONE)
-			return s->stack.items[i].call;
-	return CALL_NONE;
-}
-
 inline uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
 				 unsigned flags)
 {
@@ -197,11 +133,6 @@ inline void strand_push_frame(struct strand *s, struct frame frame)
 	}
 	if (frame.kind != FRAME_INLINED)
 		s->top = s->stack.count - 1;
-}
-
-static bool role_is_transparent(enum func_role role)
-{
-	return role == FUNC_PLT || role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK;
 }
 
 void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsigned flags)
@@ -322,14 +253,10 @@ void strand_add_root(struct strand *s, node_id node)
 static void strand_inline_set(struct strand *s, uint32_t innermost)
 {
 	uint32_t chain[INLINE_DEPTH_MAX];
-	size_t depth = 0;
-	const struct frame *last = vec_last(&s->stack);
 
-	if ((last->kind == FRAME_INLINED ? last->func : 0) == innermost)
+	if (strand_innermost(s) == innermost)
 		return;
-	for (uint32_t id = innermost; id && depth < INLINE_DEPTH_MAX;
-	     id = weave_inline(s->weave, id).parent)
-		chain[depth++] = id;
+	size_t depth = facts_inline_chain(&s->weave->facts, innermost, chain);
 	size_t same = 0, base = s->top + 1;
 	while (same < depth && base + same < s->stack.count &&
 	       s->stack.items[base + same].func == chain[depth - 1 - same])
@@ -346,47 +273,14 @@ static void strand_inline_set(struct strand *s, uint32_t innermost)
 	}
 }
 
-/* Asks for the innermost inlined frames inside a node whose line is one straight run of bytes:
- * index in line_chains, 0 = memory is short. */
-static uint32_t weave_ask_line(struct weave *w, node_id node)
-{
-	struct func_facts *f = &w->facts;
-	const struct node_cold *cold = &w->tables.cold[node];
-	uint64_t vaddr = cold->vaddr, last = cold->vaddr + (cold->branch_ip - cold->ip);
-	bool straight = cold->branch_ip >= cold->ip && cold->branch_ip - cold->ip <= 4096;
-	bool ok = node < f->line_count ||
-		  facts_grow((void **)&f->lines, &f->line_count, node + 1, sizeof *f->lines, 0);
-
-	ok = ok && (f->line_chains.count || vec_push(&f->line_chains, 0));
-	uint32_t start = (uint32_t)f->line_chains.count;
-	ok = ok && vec_push(&f->line_chains, 0);
-	graph_lock(w->graph);
-	for (uint64_t until = 0; ok && straight && vaddr <= last; vaddr = until) {
-		until = last + 1;
-		inline_id id = symbolizer_inline_at(w->symbolizer, cold->module, vaddr, &until);
-		ok = vec_push(&f->line_chains, id.v);
-		f->line_chains.items[start]++;
-		if (until <= vaddr)
-			break;
-	}
-	graph_unlock(w->graph);
-	if (!ok) {
-		w->out_of_memory = true;
-		return 0;
-	}
-	return f->lines[node] = start;
-}
-
 /* Walks the chain changes inside a node. */
 static void strand_inline_replay(struct strand *s, node_id node)
 {
-	struct func_facts *f = &s->weave->facts;
-	uint32_t start = node < f->line_count ? f->lines[node] : 0;
+	const uint32_t *innermost = NULL;
+	size_t count = facts_line(&s->weave->facts, node, &innermost);
 
-	if (!start)
-		start = weave_ask_line(s->weave, node);
-	for (uint32_t i = 0; start && i < f->line_chains.items[start]; i++)
-		strand_inline_set(s, f->line_chains.items[start + 1 + i]);
+	for (size_t i = 0; i < count; i++)
+		strand_inline_set(s, innermost[i]);
 }
 
 void strand_inline_to(struct strand *s, node_id node)

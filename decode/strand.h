@@ -17,7 +17,7 @@
 
 #include "common/map64.h"
 #include "common/vec.h"
-#include "decode/graph.h"
+#include "decode/facts.h"
 #include "decode/trace.h"
 
 enum frame_kind {
@@ -60,28 +60,13 @@ struct jump_buffer {
 	uint32_t call; /* row of the frame that called setjmp */
 };
 
-struct inline_fact {
-	uint32_t parent, depth;
-};
-
-/* Facts about functions, asked once under the graph's lock. */
-struct func_facts {
-	uint8_t *roles; /* indexed by func_id.v; 0xff = not asked yet */
-	size_t role_count;
-	struct inline_fact *inlines; /* indexed by inline_id.v; depth 0 = not asked yet */
-	size_t inline_count;
-	uint32_t *lines; /* indexed by node_id: start in line_chains; 0 = not asked yet */
-	size_t line_count;
-	VEC(uint32_t) line_chains; /* per line: count, then the innermost inline_id.v in turn */
-};
-
 /* What all strands of a decode share. */
 struct weave {
 	const struct sideband *sideband;
 	struct symbolizer *symbolizer;
 	struct graph *graph;
 	struct graph_tables tables;
-	struct func_facts facts;
+	struct facts facts;
 	struct trace *trace;
 	struct map64 landings;    /* (unwinder, place) -> how many frames out: unwind.h */
 	struct map64 bracket_ids; /* (kind, node) -> index in trace->brackets */
@@ -152,13 +137,9 @@ static inline bool strand_same_ip(const struct strand *s, node_id a, node_id b)
 	return a == b || (a && b && strand_cold(s, a)->ip == strand_cold(s, b)->ip);
 }
 
-enum { FUNC_ROLE_UNKNOWN = 0xff };
-enum func_role weave_ask_role(struct weave *w, uint32_t func);
 static inline enum func_role weave_role(struct weave *w, uint32_t func)
 {
-	if (func < w->facts.role_count && w->facts.roles[func] != FUNC_ROLE_UNKNOWN)
-		return (enum func_role)w->facts.roles[func];
-	return weave_ask_role(w, func);
+	return facts_role(&w->facts, func);
 }
 /* The bracket for (kind, node, cause), made on first use. */
 uint32_t weave_bracket(struct weave *w, enum bracket_kind kind, node_id node, unsigned cause);
@@ -167,6 +148,21 @@ void weave_done(struct weave *w);
 void strand_init(struct strand *s, struct weave *w, struct thread *thread, task_id task);
 void strand_done(struct strand *s);
 
+/* The topmost row of the stack; CALL_NONE = nothing of it is drawn. */
+static inline uint32_t strand_top_row(const struct strand *s)
+{
+	for (size_t i = s->stack.count; i-- > 0;)
+		if (s->stack.items[i].call != CALL_NONE)
+			return s->stack.items[i].call;
+	return CALL_NONE;
+}
+/* The innermost open inlined frame of the top frame, which there is; 0 = none. */
+static inline uint32_t strand_innermost(const struct strand *s)
+{
+	const struct frame *last = vec_last(&s->stack);
+
+	return last->kind == FRAME_INLINED ? last->func : 0;
+}
 /* Opens a row on top of the stack's topmost row. */
 uint32_t strand_open_call(struct strand *s, enum call_kind kind, uint32_t what, node_id site,
 			  unsigned flags);

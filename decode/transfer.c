@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/call_store.h"
 #include "decode/doubt.h"
 #include "decode/parked.h"
 #include "decode/resume.h"
@@ -417,6 +418,53 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 		}
 	}
 	strand_replace_top(s, to);
+}
+
+/* ---- trees of closed calls ---- */
+
+/* Appends the rows of a tree, for which there is room, beneath the row `top`. */
+static void strand_take_rows(struct strand *s, const struct call *in, const struct tree *tree,
+			     uint32_t top)
+{
+	struct thread *t = s->thread;
+	uint32_t first = (uint32_t)t->calls.count, count = tree->end_row - tree->first_row;
+	struct call *out = t->calls.items + first;
+
+	in += tree->first_row;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t parent = in[i].parent - tree->first_row;
+
+		out[i] = in[i];
+		if (!(in[i].flags & CALL_TAIL)) {
+			out[i].parent = parent < count ? first + parent : top;
+			continue;
+		}
+		struct arrow arrow = {
+			.time_ns = in[i].start_ns, .from = first + parent, .to = first + i};
+		out[i].parent = out[parent].parent;
+		if (!vec_push(&t->arrows, arrow))
+			s->weave->out_of_memory = true;
+	}
+	t->calls.count += count;
+}
+
+bool strand_tree(struct strand *s, const struct stay *stay, const struct tree *tree)
+{
+	struct thread *t = s->thread;
+	const struct flow_event *first = stay->events + (tree->first_event - stay->first_event);
+	const struct flow_event *last = stay->events + (tree->end_event - stay->first_event) - 1;
+	uint32_t count = tree->end_row - tree->first_row, top = strand_top_row(s);
+	bool fits_chain = tree->inlined == TREE_ANY_CHAIN || tree->inlined == strand_innermost(s);
+
+	if (!fits_chain || top == CALL_NONE || first->time_ns < s->now_ns ||
+	    s->stack.count > STACK_MAX - TREE_DEPTH_MAX || t->calls.count + count > CALL_NONE - 1 ||
+	    !calls_reserve(s->weave->trace, t, t->calls.count + count))
+		return false;
+	strand_take_rows(s, stay->rows, tree, top);
+	s->now_ns = last->time_ns;
+	vec_last(&t->segments)->edges += tree->end_event - tree->first_event;
+	strand_inline_to(s, last->to);
+	return true;
 }
 
 /* ---- kernel entry and exit ---- */

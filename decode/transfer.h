@@ -16,6 +16,7 @@
 
 #include "decode/flow.h"
 #include "decode/strand.h"
+#include "decode/tree.h"
 
 void strand_call(struct strand *s, node_id from, node_id to);
 void strand_return(struct strand *s, node_id from, node_id to);
@@ -24,6 +25,10 @@ void strand_jump(struct strand *s, node_id from, node_id to);
 /* Back from the kernel. */
 void strand_exit(struct strand *s, node_id to);
 void strand_transaction(struct strand *s, const struct flow_event *e);
+
+/* The events of a tree at once, while the strand is on. False: the stack wants to see them, one
+ * by one; nothing has happened. */
+bool strand_tree(struct strand *s, const struct stay *stay, const struct tree *tree);
 
 /* Stack index of the topmost frame that waits for `to`; SIZE_MAX = none. */
 size_t strand_waiting_for(const struct strand *s, node_id to);

@@ -64,17 +64,15 @@ static bool is_branch(const struct flow_event *e)
 	       e->kind == FLOW_BRANCH;
 }
 
-static enum err collect(void *context, const struct aux_buffer *buffer,
-			const struct flow_event *events, size_t count, const uint64_t *payloads)
+static enum err collect(void *context, const struct aux_buffer *buffer, const struct stay *stay)
 {
 	struct experiment *x = context;
 
-	(void)payloads;
 	if (x->buffer && x->buffer != buffer)
 		return ERR_UNSUPPORTED;
 	x->buffer = buffer;
-	for (size_t i = 0; i < count; i++) {
-		struct flow_event e = events[i];
+	for (size_t i = 0; i < stay->count; i++) {
+		struct flow_event e = stay->events[i];
 
 		if (e.kind == FLOW_FREQUENCY || e.kind == FLOW_PTWRITE || e.kind == FLOW_POWER)
 			continue;
@@ -122,10 +120,11 @@ static enum err weave(struct experiment *x, const struct flow_event *events, siz
 		      struct trace *trace)
 {
 	struct weaver *w = NULL;
+	struct stay stay = {.events = events, .count = count};
 	enum err err = weaver_new(&x->sideband, x->symbolizer, x->graph, trace, &w);
 
 	if (err == ERR_NONE)
-		err = weaver_events(w, x->buffer, events, count, NULL);
+		err = weaver_events(w, x->buffer, &stay);
 	if (err == ERR_NONE)
 		err = weaver_finish(w);
 	if (err == ERR_NONE)

@@ -16,6 +16,12 @@ void graph_unlock(struct graph *g)
 	(void)g;
 }
 
+struct symbolizer *graph_symbolizer(const struct graph *g)
+{
+	(void)g;
+	return &symbols;
+}
+
 struct graph_tables graph_tables(struct graph *g)
 {
 	return (struct graph_tables){g->hot, g->cold};
@@ -57,6 +63,7 @@ node_id graph_node(struct graph *g, space_id space, uint64_t ip)
 	node_id n = ++g->count;
 	struct node *hot = &g->hot[n];
 	struct node_cold *cold = &g->cold[n];
+	hot->ip = ip;
 	*cold = (struct node_cold){
 		.ip = ip, .branch_ip = ip, .end_ip = ip + CALL_BYTES, .vaddr = ip, .space = space};
 	for (size_t i = 0; i < symbols.line_count; i++)
@@ -90,6 +97,11 @@ node_id graph_successor(struct graph *g, node_id node, int slot)
 {
 	(void)slot;
 	return graph_node(g, g->cold[node].space, g->cold[node].end_ip);
+}
+
+uint32_t graph_edge(struct graph *g, node_id node, int slot)
+{
+	return graph_successor(g, node, slot);
 }
 
 uint32_t graph_node_count(const struct graph *g)
@@ -129,12 +141,6 @@ str_id symbolizer_func_linkage_name(struct symbolizer *s, func_id id)
 		    memcmp(s->names[i], s->names[id.v], length) == 0)
 			return (str_id){i};
 	return (str_id){0};
-}
-
-struct symbolizer *graph_symbolizer(const struct graph *g)
-{
-	(void)g;
-	return &symbols;
 }
 
 bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t return_vaddr,

@@ -38,6 +38,7 @@
 #include "decode/join.h"
 #include "decode/segment.h"
 #include "decode/tests/fake_code.h"
+#include "decode/tests/trace_compare.h"
 #include "decode/tests/trace_promises.h"
 
 enum { TASKS_MAX = 8, CPUS_MAX = 4, SPACES_MAX = 8 };
@@ -554,24 +555,50 @@ static int switch_order(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-/* As the decoder does: a stay of one task in one buffer at a time. */
-static enum err story_weave(struct story *s, struct weaver *w)
+/* As the decoder does: a stay of one task in one buffer at a time, maybe with its trees. */
+static enum err story_weave(struct story *s, struct weaver *w, struct tree_builder *b)
 {
+	struct trees trees = {0};
 	enum err err = ERR_NONE;
 
 	for (size_t i = 0, end; i < s->count && err == ERR_NONE; i = end) {
 		for (end = i + 1; end < s->count && s->cpus[end] == s->cpus[i]; end++)
 			if (s->events[end].kind == FLOW_TASK)
 				break;
-		err = weaver_events(w, &s->buffers[s->cpus[i]], s->events + i, end - i, NULL);
+		if (b)
+			err = trees_build(b, s->events + i, end - i, &trees);
+		struct stay stay = {.events = s->events + i,
+				    .count = end - i,
+				    .trees = trees.items.items,
+				    .tree_count = trees.items.count,
+				    .rows = trees.rows.items};
+		if (err == ERR_NONE)
+			err = weaver_events(w, &s->buffers[s->cpus[i]], &stay);
 	}
+	trees_done(&trees);
 	return err;
+}
+
+/* Trees or not must make no difference. */
+static void story_trace(struct story *s, struct trace *trace, bool with_trees)
+{
+	struct weaver *w = NULL;
+	struct tree_builder *b = NULL;
+
+	if ((with_trees && tree_builder_new(&graph, &b) != ERR_NONE) ||
+	    weaver_new(&s->sideband, &symbols, &graph, trace, &w) != ERR_NONE ||
+	    story_weave(s, w, b) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
+	    join_trace(trace, &graph) != ERR_NONE ||
+	    anchor_trace(trace, &graph, &s->sideband) != ERR_NONE)
+		story_fail(s, "the builder failed");
+	weaver_free(w);
+	tree_builder_free(b);
 }
 
 static char *story_run(struct story *s)
 {
+	struct trace without = {0};
 	struct trace trace = {0};
-	struct weaver *w = NULL;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -586,11 +613,10 @@ static char *story_run(struct story *s)
 			b->first_switch = i;
 		b->last_switch = i + 1;
 	}
-	if (!out || weaver_new(&s->sideband, &symbols, &graph, &trace, &w) != ERR_NONE ||
-	    story_weave(s, w) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
-	    join_trace(&trace, &graph) != ERR_NONE ||
-	    anchor_trace(&trace, &graph, &s->sideband) != ERR_NONE)
-		story_fail(s, "the builder failed");
+	if (!out)
+		story_fail(s, "no memory");
+	story_trace(s, &trace, true);
+	story_trace(s, &without, false);
 	for (size_t i = 0; i < trace.threads.count; i++) {
 		const struct thread *t = &trace.threads.items[i];
 
@@ -603,8 +629,11 @@ static char *story_run(struct story *s)
 	const char *broken = trace_broken_promise(&trace);
 	if (broken)
 		story_fail(s, broken);
-	weaver_free(w);
+	const char *differs = trace_difference(&trace, &without);
+	if (differs)
+		story_fail(s, differs);
 	trace_done(&trace);
+	trace_done(&without);
 	vec_done(&s->sideband.task_names);
 	vec_done(&s->sideband.task_switches);
 	vec_done(&s->sideband.cpu_switches);

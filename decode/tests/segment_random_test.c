@@ -1,5 +1,6 @@
-/* Whatever the events are, the builder and the join keep the promises of trace.h: thousands of
- * random stories, some plausible (returns to where a frame waits), most of them nonsense. */
+/* Whatever the events are, the builder and the join keep the promises of trace.h, and make the
+ * same with trees and without: thousands of random stories, some plausible (returns to where a
+ * frame waits), most of them nonsense. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "decode/join.h"
 #include "decode/segment.h"
 #include "decode/tests/fake_code.h"
+#include "decode/tests/trace_compare.h"
 #include "decode/tests/trace_promises.h"
 
 enum { STORIES = 1500, EVENTS = 250, FUNCS = 14, TASKS = 3, CPUS = 2 };
@@ -72,18 +74,23 @@ struct story {
 	node_id waits[64];
 	size_t depth;
 	uint64_t time_ns;
+	bool is_calm; /* mostly what programs do */
 };
 
 static struct flow_event some_event(struct story *s)
 {
 	struct flow_event e = {.kind = (uint8_t)chance(FLOW_TX_ABORT + 1)};
 
-	if (chance(3))
-		e.kind = FLOW_CALL + (uint8_t)chance(3);
+	if (chance(s->is_calm ? 60 : 3))
+		e.kind = FLOW_CALL + (uint8_t)chance(s->is_calm ? 2 : 3);
+	if (s->is_calm && chance(6) == 0)
+		e.kind = chance(2) ? FLOW_STEP : FLOW_JUMP;
 	s->time_ns += chance(20);
 	e.time_ns = s->time_ns - (chance(30) == 0 && s->time_ns > 9 ? 9 : 0);
 	e.from = some_node();
 	e.to = some_node();
+	if (s->is_calm && (e.kind == FLOW_CALL || e.kind == FLOW_JUMP) && chance(20))
+		e.to = graph_node(&graph, (space_id){2}, symbols.funcs[1 + chance(5)].start);
 	switch (e.kind) {
 	case FLOW_TASK: e.data = chance(TASKS + 1); break;
 	case FLOW_CALL:
@@ -93,7 +100,7 @@ static struct flow_event some_event(struct story *s)
 		break;
 	case FLOW_RETURN:
 		graph.hot[e.from].kind = NODE_RETURN;
-		if (s->depth && chance(4))
+		if (s->depth && chance(s->is_calm ? 30 : 4))
 			e.to = s->waits[s->depth -= 1 + (chance(6) == 0 && s->depth > 1)];
 		break;
 	case FLOW_JUMP: graph.hot[e.from].kind = NODE_JUMP + 3 * (uint8_t)chance(2); break;
@@ -109,16 +116,61 @@ static struct flow_event some_event(struct story *s)
 	return e;
 }
 
-static void tell(uint64_t story_seed)
+/* Weaves the events, in pieces: runs of one buffer. Without trees one by one. */
+static size_t weave(struct weaver *w, const struct aux_buffer *buffers, const uint8_t *cpus,
+		    const struct flow_event *events, struct tree_builder *b)
+{
+	struct trees trees = {0};
+	size_t tree_count = 0;
+
+	for (size_t i = 0, end; i < EVENTS; i = end) {
+		for (end = i + 1; b && end < EVENTS && cpus[end] == cpus[i]; end++)
+			;
+		if (b)
+			cr_assert_eq(trees_build(b, events + i, end - i, &trees), ERR_NONE);
+		struct stay stay = {.events = events + i,
+				    .count = end - i,
+				    .trees = trees.items.items,
+				    .tree_count = trees.items.count,
+				    .rows = trees.rows.items};
+		cr_assert_eq(weaver_events(w, &buffers[cpus[i]], &stay), ERR_NONE);
+		tree_count += trees.items.count;
+	}
+	trees_done(&trees);
+	return tree_count;
+}
+
+static void make_trace(const struct sideband *sideband, const uint8_t *cpus,
+		       const struct flow_event *events, struct trace *trace, size_t *tree_count)
+{
+	struct tree_builder *b = NULL;
+	struct weaver *w = NULL;
+
+	if (tree_count)
+		cr_assert_eq(tree_builder_new(&graph, &b), ERR_NONE);
+	cr_assert_eq(weaver_new(sideband, &symbols, &graph, trace, &w), ERR_NONE);
+	size_t trees = weave(w, sideband->buffers.items, cpus, events, b);
+	if (tree_count)
+		*tree_count += trees;
+	cr_assert_eq(weaver_finish(w), ERR_NONE);
+	cr_assert_eq(join_trace(trace, &graph), ERR_NONE);
+	cr_assert_eq(anchor_trace(trace, &graph, sideband), ERR_NONE);
+	weaver_free(w);
+	tree_builder_free(b);
+}
+
+static size_t tell(uint64_t story_seed)
 {
 	struct task tasks[TASKS + 1] = {{0}};
 	struct aux_buffer buffers[CPUS] = {{.cpu = 0}, {.cpu = 1}};
 	struct space spaces[4] = {{0}};
 	struct task_switch switches[TASKS * 4];
 	struct sideband sideband = {.clock = {.valid = true}};
-	struct trace trace = {0};
-	struct weaver *w = NULL;
+	struct trace trace = {0}, without = {0};
 	struct story s = {.time_ns = 100};
+	struct flow_event events[EVENTS];
+	uint8_t cpus[EVENTS];
+	size_t trees = 0;
 
 	seed = story_seed * 0x9e3779b97f4a7c15u | 1;
 	make_code();
@@ -142,23 +194,28 @@ static void tell(uint64_t story_seed)
 	sideband.task_switches.count = TASKS * 4;
 	sideband.config.filter.v = chance(2);
 	sideband.config.kernel = chance(2);
-	cr_assert_eq(weaver_new(&sideband, &symbols, &graph, &trace, &w), ERR_NONE);
+	s.is_calm = chance(2);
 	for (int i = 0; i < EVENTS; i++) {
-		struct flow_event e = some_event(&s);
-
-		cr_assert_eq(weaver_events(w, &buffers[chance(20) == 0], &e, 1, NULL), ERR_NONE);
+		events[i] = some_event(&s);
+		cpus[i] = chance(20) == 0;
 	}
-	cr_assert_eq(weaver_finish(w), ERR_NONE);
-	cr_assert_eq(join_trace(&trace, &graph), ERR_NONE);
-	cr_assert_eq(anchor_trace(&trace, &graph, &sideband), ERR_NONE);
+	make_trace(&sideband, cpus, events, &without, NULL);
+	make_trace(&sideband, cpus, events, &trace, &trees);
 	const char *broken = trace_broken_promise(&trace);
 	cr_assert_null(broken, "story %llu: %s", (unsigned long long)story_seed, broken);
-	weaver_free(w);
+	const char *differs = trace_difference(&trace, &without);
+	cr_assert_null(differs, "story %llu: trees change the %s", (unsigned long long)story_seed,
+		       differs);
 	trace_done(&trace);
+	trace_done(&without);
+	return trees;
 }
 
-Test(segment_random, promises_are_kept)
+Test(segment_random, promises_are_kept_and_trees_change_nothing)
 {
+	size_t trees = 0;
+
 	for (uint64_t i = 1; i <= STORIES; i++)
-		tell(i);
+		trees += tell(i);
+	cr_expect_gt(trees, 10 * STORIES);
 }
