@@ -27,6 +27,7 @@ struct flow_libipt {
 	struct pt_image_section_cache *cache;
 	VEC(struct image) images;
 	VEC(uint8_t) bytes; /* of the piece, with the trailer */
+	space_id space;     /* whose image is set */
 	uint64_t end_ip;    /* the last block's last instruction; 0 = none to go on from */
 	bool aborted;       /* in front of the branch of a TSX abort */
 	bool finished;
@@ -181,33 +182,55 @@ static void take_block(struct flow_libipt *l, const struct pt_block *block)
 		l->end_ip = 0;
 }
 
-static void take_tsc(struct flow_libipt *l, uint64_t tsc)
+/* The time packets that libipt has passed: it tells the time only with events and blocks, which
+ * while tracing is off is long after it could be known. It reads ahead, but not so we: what is
+ * behind a TIP.PGE or TIP.PGD comes when its event has. */
+static void take_times(struct flow_libipt *l, const struct pt_block_decoder *decoder,
+		       bool has_event)
 {
 	struct flow *f = l->flow;
+	struct packet packet;
+	uint64_t offset;
+	int length;
 
-	tsc = flow_time_extend(f->time.reference_tsc, tsc & (((uint64_t)1 << 56) - 1));
-	if (f->time.have_tsc && tsc <= f->time.tsc)
+	if (pt_blk_get_offset(decoder, &offset) < 0)
 		return;
-	f->time.have_tsc = true;
-	f->time.tsc = tsc;
-	flow_anchor(f);
+	size_t count = offset < f->piece->count ? (size_t)offset : f->piece->count;
+	for (const uint8_t *end = f->piece->bytes + count; f->p < end; f->p += length) {
+		length = packet_decode(f->p, (size_t)(f->end - f->p), f->context, &packet);
+		if (length <= 0)
+			return;
+		if (packet.kind == PACKET_TIP_PGE || packet.kind == PACKET_TIP_PGD) {
+			if (!has_event)
+				return;
+			has_event = false;
+		}
+		f->context = packet_next_context(f->context, &packet);
+		if (flow_time_packet(&f->time, &packet))
+			flow_anchor(f);
+	}
+}
+
+/* What is decoded from here on is code of f->space. */
+static enum err set_image(struct flow_libipt *l, struct pt_block_decoder *decoder)
+{
+	space_id space = l->flow->space;
+
+	if (space.v == l->space.v)
+		return ERR_NONE;
+	l->space = space;
+	struct pt_image *image = image_of(l, space);
+	return image && pt_blk_set_image(decoder, image) == 0 ? ERR_NONE : ERR_NOMEM;
 }
 
 static enum err take_enabled(struct flow_libipt *l, struct pt_block_decoder *decoder, uint64_t ip)
 {
 	struct flow *f = l->flow;
-	space_id before = f->space;
-	uint64_t offset;
 
-	if (pt_blk_get_offset(decoder, &offset) >= 0 && offset <= f->piece->count)
-		f->p = f->piece->bytes + offset;
 	flow_context_begin(f, ip);
 	flow_emit(f, FLOW_BEGIN, 0, 0, flow_target(f, ip), 0);
 	f->state = FLOW_STATE_ON;
-	if (f->space.v == before.v)
-		return ERR_NONE;
-	struct pt_image *image = image_of(l, f->space);
-	return image && pt_blk_set_image(decoder, image) == 0 ? ERR_NONE : ERR_NOMEM;
+	return set_image(l, decoder);
 }
 
 static void take_disabled(struct flow_libipt *l, const struct pt_event *event)
@@ -292,6 +315,14 @@ static enum err take_event(struct flow_libipt *l, struct pt_block_decoder *decod
 	return ERR_NONE;
 }
 
+/* Does a TIP.PGE or TIP.PGD tell it? */
+static bool is_switch(const struct pt_event *event)
+{
+	return !event->status_update &&
+	       (event->type == ptev_enabled || event->type == ptev_disabled ||
+		event->type == ptev_async_disabled);
+}
+
 /* Runs to the end, or to the first error. */
 static int run(struct flow_libipt *l, struct pt_block_decoder *decoder, enum err *err)
 {
@@ -300,16 +331,14 @@ static int run(struct flow_libipt *l, struct pt_block_decoder *decoder, enum err
 	while (status >= 0 && !l->finished && l->flow->err == ERR_NONE) {
 		struct pt_block block = {0};
 		struct pt_event event;
-		uint32_t lost_mtc, lost_cyc;
-		uint64_t tsc;
 
 		if (status & pts_event_pending) {
 			status = pt_blk_event(decoder, &event, sizeof event);
 			if (status < 0)
 				break;
-			if (event.has_tsc)
-				take_tsc(l, event.tsc);
+			take_times(l, decoder, false);
 			*err = take_event(l, decoder, &event);
+			take_times(l, decoder, is_switch(&event));
 			if (*err != ERR_NONE)
 				return 0;
 			continue;
@@ -317,9 +346,12 @@ static int run(struct flow_libipt *l, struct pt_block_decoder *decoder, enum err
 		status = pt_blk_next(decoder, &block, sizeof block);
 		take_block(l, &block);
 		/* With an event at hand libipt has read on to it. */
-		if (!(status & pts_event_pending) &&
-		    pt_blk_time(decoder, &tsc, &lost_mtc, &lost_cyc) >= 0)
-			take_tsc(l, tsc);
+		if (!(status & pts_event_pending))
+			take_times(l, decoder, false);
+		/* In kernel code another task may have come to run. */
+		*err = set_image(l, decoder);
+		if (*err != ERR_NONE)
+			return 0;
 	}
 	return status;
 }
@@ -392,11 +424,9 @@ enum err flow_libipt_decode(struct flow_libipt *l, const struct flow_piece *piec
 	l->end_ip = 0;
 	l->aborted = l->finished = false;
 	flow_begin(f, piece, sink);
-	f->time.have_tma = false; /* libipt does the arithmetic */
 	struct pt_block_decoder *decoder = pt_blk_alloc_decoder(&config);
-	struct pt_image *image = image_of(l, f->space);
-	if (!decoder || !image || pt_blk_set_image(decoder, image) < 0)
-		err = ERR_NOMEM;
+	l->space = (space_id){UINT32_MAX};
+	err = decoder ? set_image(l, decoder) : ERR_NOMEM;
 	if (err == ERR_NONE)
 		take_error(l, run(l, decoder, &err));
 	pt_blk_free_decoder(decoder);
