@@ -31,6 +31,7 @@ struct joiner {
 	struct precedents precedents;
 	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
 	uint32_t top;         /* A's innermost open row, maybe inlined */
+	uint32_t kept;        /* innermost row that goes on across the last join */
 	VEC(uint32_t) home;   /* segment of each thread->roots item */
 	struct row_list {
 		VEC(uint32_t) rows;
@@ -253,13 +254,14 @@ static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
 }
 
 /* The inlined frames in which A's frame chain[at] made its call (or stood, the innermost) go
- * on in those that B opened when it landed in `l`. */
-static void joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
+ * on in those that B opened when it landed in `l`. Returns the innermost row that goes on. */
+static uint32_t joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
 {
 	const struct call *calls = j->thread->calls.items;
 	uint32_t x = j->known.chain.items[at].row, open[INLINE_DEPTH_MAX], landed = l + 1;
 	uint32_t row =
 		at > 0 ? joiner_row(j, calls[j->known.chain.items[at - 1].row].parent) : j->top;
+	uint32_t kept = x;
 	size_t depth = 0;
 
 	for (; row != CALL_NONE && row != x && depth < INLINE_DEPTH_MAX;
@@ -271,8 +273,33 @@ static void joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
 		if (c->kind != CALL_INLINED || c->parent != outer || c->what != a->what)
 			break;
 		outer = landed;
-		joiner_merge(j, landed, open[depth]);
+		kept = open[depth];
+		joiner_merge(j, landed, kept);
 	}
+	return kept;
+}
+
+/* What level row `l` of segment s had called when it was found stands in the inlined frame
+ * `inlined`. That may have been in a later segment. */
+static void joiner_move_into_inlined(struct joiner *j, size_t s, uint32_t l, uint32_t inlined)
+{
+	struct thread *t = j->thread;
+	struct call *calls = t->calls.items;
+	uint32_t row = l;
+
+	for (; s < t->segments.count && t->segments.items[s].first_call < l; s++) {
+		const struct segment *seg = &t->segments.items[s];
+
+		for (uint32_t i = seg->first_base; i < seg->end_base; i++)
+			if (calls[t->bases.items[i]].parent == l)
+				calls[t->bases.items[i]].parent = inlined;
+		if (seg->bracket != CALL_NONE && calls[seg->bracket].parent == l)
+			calls[seg->bracket].parent = inlined;
+		row = seg->first_call;
+	}
+	for (; row < l; row++)
+		if (calls[row].parent == l)
+			calls[row].parent = inlined;
 }
 
 /* Level row `l` is older than all of A: a root of the segment where A's outermost frame is. */
@@ -307,20 +334,31 @@ static uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent)
 	return end_ns;
 }
 
-/* The earliest segment with an outermost row that is still open, beside those of segment s:
- * a frame that is found beneath them all has been there since then. */
+/* The outermost row that is known around a row. */
+static uint32_t joiner_outermost(const struct joiner *j, uint32_t row)
+{
+	for (uint32_t parent = row; parent != CALL_NONE;
+	     parent = joiner_row(j, j->thread->calls.items[row].parent))
+		row = parent;
+	return row;
+}
+
+/* The earliest segment that an outermost row of segment s, or what goes on in it, belongs to: a
+ * frame that is found beneath them all has been there since then. */
 static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
 {
 	for (uint32_t home = s;; s = home) {
 		const struct segment *seg = &j->thread->segments.items[s];
+		uint32_t parent = CALL_NONE;
 
 		for (uint32_t i = seg->first_base; i < seg->end_base; i++) {
-			uint32_t row = j->thread->bases.items[i];
-			const struct call *c = &j->thread->calls.items[row];
+			uint32_t row = joiner_row(j, j->thread->bases.items[i]);
 
-			if (c->parent != CALL_NONE || c->flags & CALL_HIDDEN)
-				continue;
-			uint32_t of_row = joiner_home(j, row);
+			if (row == CALL_NONE || (parent != CALL_NONE &&
+						 j->thread->calls.items[row].parent == parent))
+				continue; /* beneath it is what is beneath the one before */
+			parent = j->thread->calls.items[row].parent;
+			uint32_t of_row = joiner_home(j, joiner_outermost(j, row));
 			if (of_row < home)
 				home = of_row;
 		}
@@ -350,9 +388,9 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	struct join *join = &t->joins.items[seg->join];
 	long top = (long)j->known.chain.count - 1, outermost = (long)j->known.levels.count;
 	uint32_t home = joiner_home(j, j->known.chain.items[top].row);
-	uint32_t kept = CALL_NONE;
+	uint32_t kept = CALL_NONE, outer = CALL_NONE;
 	unsigned marks = CALL_STITCHED | (a->candidates > 1 ? CALL_AMBIGUOUS : 0);
-	bool going_on = true, ok = true;
+	bool going_on = true, inlined = false, ok = true;
 
 	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
 	long open = a->depth - outermost < top + 1 ? a->depth - outermost : top + 1;
@@ -368,12 +406,8 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	}
 	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
 		uint32_t last = home;
-		long drawn = a->depth;
 
-		while (drawn < outermost - 1 &&
-		       call_is_unknown(&t->calls.items[j->known.levels.items[drawn].row]))
-			drawn++;
-		kept = j->known.levels.items[drawn].row;
+		kept = j->known.levels.items[a->depth].row;
 		home = joiner_oldest_home(j, home);
 		for (uint32_t i = home; i <= last; i++)
 			joiner_base(j, i, kept);
@@ -389,20 +423,27 @@ static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		going_on = going_on && k <= top && i >= a->innermost &&
 			   joiner_continues(j, i, l, top - k, join);
 		if (!going_on) {
+			if (inlined)
+				joiner_move_into_inlined(j, s, outer, kept);
+			inlined = false;
 			if (call_is_unknown(&t->calls.items[l]) && k <= top)
 				joiner_name_like(j, i, top - k);
 			join->inferred += i > 0 && !call_is_unknown(&t->calls.items[l]);
 			continue;
 		}
-		kept = j->known.chain.items[top - k].row;
-		joiner_merge(j, l, kept);
-		t->calls.items[kept].flags |= (uint16_t)marks;
-		if (!call_is_unknown(&t->calls.items[l]))
-			joiner_merge_inlined(j, l, top - k);
+		uint32_t x = j->known.chain.items[top - k].row;
+
+		joiner_merge(j, l, x);
+		t->calls.items[x].flags |= (uint16_t)marks;
+		kept = call_is_unknown(&t->calls.items[l]) ? x
+							   : joiner_merge_inlined(j, l, top - k);
+		outer = l;
+		inlined = kept != x;
 		join->kept++;
 	}
 	if (seg->bracket != CALL_NONE)
 		t->calls.items[seg->bracket].parent = kept;
+	j->kept = kept;
 	join->evidence = (uint8_t)a->evidence;
 	join->agreeing = a->agreeing;
 	join->candidates = a->candidates;
@@ -455,8 +496,7 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bo
 static void joiner_settle_between(struct joiner *j, size_t from, size_t s)
 {
 	struct thread *t = j->thread;
-	uint32_t bracket = t->segments.items[s].bracket;
-	uint32_t kept = bracket == CALL_NONE ? CALL_NONE : t->calls.items[bracket].parent;
+	uint32_t kept = j->kept;
 
 	for (size_t i = from + 1; i < s; i++) {
 		struct segment *between = &t->segments.items[i];

@@ -12,7 +12,7 @@
  * start. A root that joining found to be a frame of an earlier segment is hidden, and the
  * earlier frame goes on until the root's end.
  *
- * Times are perf-clock ns; start <= end; children lie inside their parent. */
+ * Times are perf-clock ns; start <= end; children lie inside their parent, one behind the other. */
 #ifndef DECODE_TRACE_H
 #define DECODE_TRACE_H
 

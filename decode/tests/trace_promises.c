@@ -7,6 +7,7 @@ struct walk {
 	const struct thread *thread;
 	uint64_t last_start;
 	bool *drawn;
+	uint64_t *last_end; /* of each call's last child; the last one is of those without parent */
 };
 
 static const char *check_call(struct walk *w, uint32_t row)
@@ -25,6 +26,11 @@ static const char *check_call(struct walk *w, uint32_t row)
 	if (w->drawn[row])
 		return "a call comes twice";
 	w->drawn[row] = true;
+	uint64_t *last_end =
+		&w->last_end[c->parent == CALL_NONE ? w->thread->calls.count : c->parent];
+	if (c->start_ns < *last_end)
+		return "two calls of one parent overlap";
+	*last_end = c->end_ns;
 	if (c->parent == CALL_NONE)
 		return NULL;
 	const struct call *p = &w->thread->calls.items[c->parent];
@@ -60,8 +66,10 @@ const char *trace_broken_promise(const struct trace *trace)
 		struct walk w = {.thread = &trace->threads.items[i]};
 
 		w.drawn = calloc(w.thread->calls.count + 1, sizeof *w.drawn);
-		broken = w.drawn ? check_thread(&w) : "no memory";
+		w.last_end = calloc(w.thread->calls.count + 1, sizeof *w.last_end);
+		broken = w.drawn && w.last_end ? check_thread(&w) : "no memory";
 		free(w.drawn);
+		free(w.last_end);
 	}
 	return broken;
 }

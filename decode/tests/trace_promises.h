@@ -1,5 +1,5 @@
-/* What trace.h promises of a finished trace: every call begins before it ends and inside its
- * parent, parents come before their children, starts never go back. */
+/* What trace.h promises of a finished trace: every call begins before it ends, inside its parent
+ * and not before its sibling ends; parents come before their children, starts never go back. */
 #ifndef DECODE_TESTS_TRACE_PROMISES_H
 #define DECODE_TESTS_TRACE_PROMISES_H
 
