@@ -228,6 +228,12 @@ static uint64_t heap_second_key(const struct schedule *s)
 	return key;
 }
 
+/* Is this the first event of another stay? Never inside a tree. */
+static bool stay_ends(const struct flow_event *e, uint64_t others_ns)
+{
+	return e->kind == FLOW_TASK || (e->kind == FLOW_BEGIN && e->time_ns > others_ns);
+}
+
 /* Hands over the stay at the top of the heap; its item is decoded. Called with the lock. A
  * stay also ends where tracing begins again after another source's next event: the thread may
  * have been on that CPU meanwhile, and no record of others may lie between. */
@@ -237,24 +243,30 @@ static void schedule_hand_over(struct schedule *s)
 	struct source *source = &s->sources[s->heap.items[0]];
 	struct item *item = &s->items[source->items[source->head]];
 	struct decoded *d = item->decoded;
-	size_t from = source->at, to = from < d->events.count ? from + 1 : from;
+	size_t from = source->at, to = from, tree_from = source->tree_at, tree_to = tree_from;
 
 	s->consuming = true;
 	pthread_mutex_unlock(&s->lock);
-	while (to < d->events.count && d->events.items[to].kind != FLOW_TASK &&
-	       !(d->events.items[to].kind == FLOW_BEGIN && d->events.items[to].time_ns > others_ns))
-		to++;
-	size_t tree_from = source->tree_at, tree_to = tree_from;
-	while (tree_to < d->trees.items.count && d->trees.items.items[tree_to].first_event < to)
-		tree_to++;
-	struct stay stay = {.events = d->events.items + from,
-			    .count = to - from,
-			    .payloads = d->payloads.items,
-			    .trees = d->trees.items.items + tree_from,
-			    .tree_count = tree_to - tree_from,
-			    .first_event = from,
-			    .rows = d->trees.rows.items};
-	enum err err = to > from ? s->consume(s->context, source->buffer, &stay) : ERR_NONE;
+	while (to < d->events.count &&
+	       (to == from || !stay_ends(&d->events.items[to], others_ns))) {
+		bool is_tree = tree_to < d->trees.items.count &&
+			       d->trees.items.items[tree_to].first_event == to;
+
+		to = is_tree ? d->trees.items.items[tree_to++].end_event : to + 1;
+	}
+	enum err err = ERR_NONE;
+	if (to > from) {
+		struct stay stay = {.events = &d->events.items[from],
+				    .count = to - from,
+				    .payloads = d->payloads.items,
+				    .tree_count = tree_to - tree_from,
+				    .first_event = from,
+				    .rows = d->trees.rows.items};
+
+		if (stay.tree_count)
+			stay.trees = &d->trees.items.items[tree_from];
+		err = s->consume(s->context, source->buffer, &stay);
+	}
 	pthread_mutex_lock(&s->lock);
 	s->consuming = false;
 	if (err != ERR_NONE) {

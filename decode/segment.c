@@ -233,16 +233,19 @@ enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer, const 
 	struct cpu_task *cpu = &w->cpus[buffer - w->weave.sideband->buffers.items];
 	struct cpu_losses *losses = weave_losses(&w->weave, buffer);
 	bool kernel = w->weave.sideband->config.kernel;
-	const struct tree *tree = stay->trees, *trees_end = tree + stay->tree_count;
 
-	for (size_t i = 0; i < stay->count; i++) {
+	for (size_t i = 0, next = 0; i < stay->count; i++) {
 		const struct flow_event *e = &stay->events[i];
 		struct strand *s = weaver_strand(w, cpu->task);
 
-		if (tree < trees_end && tree->first_event == stay->first_event + i &&
-		    weaver_tree(w, cpu, losses, stay, tree++)) {
-			i = tree[-1].end_event - stay->first_event - 1;
-			continue;
+		if (next < stay->tree_count &&
+		    stay->trees[next].first_event == stay->first_event + i) {
+			const struct tree *tree = &stay->trees[next++];
+
+			if (weaver_tree(w, cpu, losses, stay, tree)) {
+				i = tree->end_event - stay->first_event - 1;
+				continue;
+			}
 		}
 		if (losses && (losses->open || e->kind == FLOW_GAP))
 			weave_note_loss(&w->weave, losses, e);

@@ -3,12 +3,16 @@
  * The builder runs through the events with a stack of the calls that began in this piece and
  * have not returned. It knows the ordinary half of transfer.c by heart: calls, returns to where
  * the top frame waits, tail calls, PLT stubs, inlined frames. At anything else it forgets its
- * stack: what is open then will not be closed, but calls that have returned are trees already.
+ * stack: what is open then will not be closed, but calls that have returned are spans already.
  *
- *     open     [main>f  trees so far: 0] [f>g  trees so far: 2]
- *     trees     a b | c d                 g returns: c and d are its own, it is one tree now */
+ *     open      [main>f  spans so far: 0] [f>g  spans so far: 2]
+ *     spans      a b | c d                g returns: c and d are its own, it is one span now
+ *
+ * What it changes with every event is in registers (struct run), for which the rare and long
+ * ways get and return a copy. */
 #include "decode/tree.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "decode/facts.h"
@@ -19,37 +23,54 @@ enum { ROWS_PER_EVENT_MAX = 16 /* beyond it, inlined frames are not worth it */ 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define INLINE      static inline __attribute__((always_inline))
 
-/* A frame of a call in this piece, or an inlined one in it. */
-struct open_frame {
-	uint32_t row;   /* CALL_NONE = not drawn */
+/* A call in this piece that has not returned. */
+struct open_call {
+	const struct flow_event *call;
+	node_id ret;
+	uint32_t first_row;
+	uint32_t spans; /* there were when it began */
+	uint32_t row;   /* of the frame that runs in it; CALL_NONE = it is transparent */
 	uint32_t above; /* parent of the rows above it */
-	uint32_t func;  /* or inline_id.v */
-	bool is_inlined, is_transparent;
-	/* of a physical one */
-	node_id ret, site;
-	uint32_t below; /* index of the physical frame beneath */
-	uint32_t first_event, first_row, trees;
+	uint32_t func;
+	uint32_t inlined, inlined_count; /* its part of open_inlined */
+};
+
+struct open_inlined {
+	uint32_t row, id;
+};
+
+/* A call that has returned, with all in it. */
+struct span {
+	const struct flow_event *call, *end;
+	uint32_t first_row, end_row;
+};
+
+struct run {
+	uint64_t now_ns;
+	struct open_call *top; /* builder.open: none */
+	struct call *rows;
+	size_t row_count, span_count;
 };
 
 struct tree_builder {
 	struct facts facts;
 	const struct node *hot;
-	const struct flow_event *events;
 	struct trees *trees;
-	size_t rows_max;
-	uint64_t now_ns;
-	uint32_t depth, top; /* of `open`; the topmost physical frame */
-	struct open_frame open[TREE_DEPTH_MAX];
+	VEC(struct span) spans;
+	struct open_call
+		open[1 + TREE_DEPTH_MAX]; /* the first one is none, and waits for nothing */
+	struct open_inlined open_inlined[TREE_DEPTH_MAX];
 };
 
 enum err tree_builder_new(struct graph *graph, struct tree_builder **result)
 {
-	struct tree_builder *b = malloc(sizeof *b);
+	struct tree_builder *b = calloc(1, sizeof *b);
 
 	if (!b)
 		return ERR_NOMEM;
 	facts_init(&b->facts, graph, graph_symbolizer(graph));
 	b->hot = graph_tables(graph).hot;
+	b->open[0].row = b->open[0].above = CALL_NONE;
 	*result = b;
 	return ERR_NONE;
 }
@@ -59,6 +80,7 @@ void tree_builder_free(struct tree_builder *b)
 	if (!b)
 		return;
 	facts_done(&b->facts);
+	vec_done(&b->spans);
 	free(b);
 }
 
@@ -68,95 +90,95 @@ void trees_done(struct trees *trees)
 	vec_done(&trees->rows);
 }
 
-INLINE void builder_forget(struct tree_builder *b)
-{
-	b->depth = 0;
-}
-
 /* ---- rows ---- */
 
-INLINE uint32_t builder_row(struct tree_builder *b, enum call_kind kind, uint32_t what,
-			    node_id site, uint32_t parent, unsigned flags)
+/* Room for another row. False: memory is short, or there are too many. */
+static bool make_room(struct tree_builder *b, struct run *r)
 {
-	struct trees *t = b->trees;
-
-	if (UNLIKELY(t->rows.count == t->rows.capacity) &&
-	    (t->rows.count >= b->rows_max || !vec_reserve(&t->rows, t->rows.count + 1))) {
-		b->facts.out_of_memory |= t->rows.count < b->rows_max;
-		b->rows_max = 0;
-		return CALL_NONE;
+	if (!vec_reserve(&b->trees->rows, r->row_count + 1)) {
+		b->facts.out_of_memory = true;
+		return false;
 	}
-	t->rows.items[t->rows.count] = (struct call){.start_ns = b->now_ns,
-						     .what = what,
-						     .site = site,
-						     .parent = parent,
-						     .flags = (uint16_t)flags,
-						     .kind = (uint8_t)kind};
-	return (uint32_t)t->rows.count++;
+	r->rows = b->trees->rows.items;
+	return r->row_count < UINT32_MAX;
 }
 
-/* Ends the frames from `first` on. */
-INLINE void builder_end(struct tree_builder *b, uint32_t first)
+/* Opens a row, for which there is room. */
+INLINE uint32_t add_row(struct run *r, enum call_kind kind, uint32_t what, node_id site,
+			uint32_t parent, unsigned flags)
 {
-	for (uint32_t i = b->depth; i-- > first;)
-		if (b->open[i].row != CALL_NONE)
-			b->trees->rows.items[b->open[i].row].end_ns = b->now_ns;
-	b->depth = first;
+	r->rows[r->row_count] = (struct call){.start_ns = r->now_ns,
+					      .end_ns = r->now_ns,
+					      .what = what,
+					      .site = site,
+					      .parent = parent,
+					      .flags = (uint16_t)flags,
+					      .kind = (uint8_t)kind};
+	return (uint32_t)r->row_count++;
 }
 
 /* ---- inlined frames ---- */
 
-static void builder_inline_set(struct tree_builder *b, uint32_t innermost)
+/* Ends the inlined frames of a call from the nth on. */
+INLINE void end_inlined(const struct tree_builder *b, const struct run *r, struct open_call *f,
+			uint32_t nth)
 {
-	const struct open_frame *last = &b->open[b->depth - 1];
+	while (UNLIKELY(f->inlined_count > nth))
+		r->rows[b->open_inlined[f->inlined + --f->inlined_count].row].end_ns = r->now_ns;
+}
+
+static void set_inlined(struct tree_builder *b, struct run *r, uint32_t innermost)
+{
+	struct open_call *f = r->top;
+	struct open_inlined *open = &b->open_inlined[f->inlined];
 	uint32_t chain[INLINE_DEPTH_MAX];
 
-	if ((last->is_inlined ? last->func : 0) == innermost)
+	if ((f->inlined_count ? open[f->inlined_count - 1].id : 0) == innermost)
 		return;
-	uint32_t depth = (uint32_t)facts_inline_chain(&b->facts, innermost, chain);
-	uint32_t same = 0, base = b->top + 1;
-	while (same < depth && base + same < b->depth &&
-	       b->open[base + same].func == chain[depth - 1 - same])
+	uint32_t depth = (uint32_t)facts_inline_chain(&b->facts, innermost, chain), same = 0;
+	while (same < depth && same < f->inlined_count && open[same].id == chain[depth - 1 - same])
 		same++;
-	builder_end(b, base + same);
-	if (depth > TREE_DEPTH_MAX - base) {
-		builder_forget(b);
-		return;
-	}
+	end_inlined(b, r, f, same);
+	f->above = same ? open[same - 1].row : f->row;
 	for (; same < depth; same++) {
-		uint32_t id = chain[depth - 1 - same], above = b->open[b->depth - 1].above;
-		uint32_t row = builder_row(b, CALL_INLINED, id, 0, above, 0);
+		bool room = f->inlined + same < TREE_DEPTH_MAX &&
+			    (r->row_count < b->trees->rows.capacity || make_room(b, r));
 
-		b->open[b->depth++] = (struct open_frame){
-			.row = row, .above = row, .func = id, .is_inlined = true};
+		if (!room) {
+			r->top = b->open;
+			return;
+		}
+		uint32_t id = chain[depth - 1 - same];
+		f->above = add_row(r, CALL_INLINED, id, 0, f->above, 0);
+		open[f->inlined_count++] = (struct open_inlined){.row = f->above, .id = id};
 	}
 }
 
-static __attribute__((noinline)) void builder_inline_walk(struct tree_builder *b, node_id node)
+static __attribute__((noinline)) struct run walk_inlined(struct tree_builder *b, struct run r,
+							 node_id node)
 {
 	const struct node *n = &b->hot[node];
 	const uint32_t *innermost = NULL;
-	size_t count = 0;
+	size_t count = n->flags & NODE_INLINE_CHANGES ? facts_line(&b->facts, node, &innermost) : 0;
 
-	builder_inline_set(b, n->start_inline);
-	if (n->flags & NODE_INLINE_CHANGES)
-		count = facts_line(&b->facts, node, &innermost);
-	for (size_t i = 0; i < count && b->depth; i++)
-		builder_inline_set(b, innermost[i]);
-	if (b->depth)
-		builder_inline_set(b, n->end_inline);
+	set_inlined(b, &r, n->start_inline);
+	for (size_t i = 0; i < count && r.top > b->open; i++)
+		set_inlined(b, &r, innermost[i]);
+	if (r.top > b->open)
+		set_inlined(b, &r, n->end_inline);
+	return r;
 }
 
 /* As strand_inline_to(). */
-INLINE void builder_inline_to(struct tree_builder *b, node_id node)
+INLINE void inline_to(struct tree_builder *b, struct run *r, node_id node)
 {
 	const struct node *n = &b->hot[node];
 
-	if (LIKELY(!(n->start_inline | n->end_inline) && b->depth == b->top + 1 &&
-		   !(n->flags & NODE_INLINE_CHANGES)))
+	if (LIKELY(!(n->start_inline | n->end_inline | r->top->inlined_count |
+		     (n->flags & NODE_INLINE_CHANGES))))
 		return;
-	if (!b->open[b->top].is_transparent)
-		builder_inline_walk(b, node);
+	if (r->top->row != CALL_NONE)
+		*r = walk_inlined(b, *r, node);
 }
 
 /* ---- calls, jumps, returns ---- */
@@ -164,29 +186,43 @@ INLINE void builder_inline_to(struct tree_builder *b, node_id node)
 /* Roles without rules of their own. */
 INLINE bool role_is_ordinary(enum func_role role)
 {
-	return role == FUNC_PLAIN || role_is_transparent(role) || role == FUNC_PERSONALITY;
+	return role == FUNC_PLAIN || role == FUNC_PERSONALITY || role_is_transparent(role);
 }
 
-/* Pushes the frame that runs `node`; it takes the place of the row `replaced`. */
-INLINE void builder_push(struct tree_builder *b, struct open_frame f, node_id node,
-			 enum func_role role, uint32_t replaced)
+INLINE bool is_same_ip(const struct tree_builder *b, node_id x, node_id y)
 {
-	uint32_t parent = b->depth ? b->open[b->depth - 1].above : CALL_NONE;
-	bool is_tail = replaced != CALL_NONE;
-
-	f.func = b->hot[node].func;
-	f.is_transparent = role_is_transparent(role);
-	f.row = CALL_NONE;
-	f.above = parent;
-	if (!f.is_transparent)
-		f.above = f.row = builder_row(b, CALL_FRAME, node, f.site,
-					      is_tail ? replaced : parent, is_tail ? CALL_TAIL : 0);
-	b->top = b->depth;
-	b->open[b->depth++] = f;
-	builder_inline_to(b, node);
+	return LIKELY(x == y) || b->hot[x].ip == b->hot[y].ip;
 }
 
-INLINE void builder_call(struct tree_builder *b, const struct flow_event *e)
+/* The node behind a call. */
+INLINE node_id return_node(struct tree_builder *b, node_id call)
+{
+	node_id n = atomic_load_explicit(&b->hot[call].succ[0], memory_order_acquire);
+
+	return LIKELY(n) ? n : graph_successor(b->facts.graph, call, 0);
+}
+
+/* `node` runs in the call on top, maybe in place of the row `replaced`. */
+INLINE void enter(struct tree_builder *b, struct run *r, node_id node, enum func_role role,
+		  uint32_t replaced)
+{
+	struct open_call *f = r->top;
+	uint32_t parent = f[-1].above;
+
+	f->func = b->hot[node].func;
+	if (UNLIKELY(role_is_transparent(role))) {
+		f->row = CALL_NONE;
+		f->above = parent;
+		return;
+	}
+	node_id site = f->call->from;
+	f->row = f->above = replaced == CALL_NONE
+				    ? add_row(r, CALL_FRAME, node, site, parent, 0)
+				    : add_row(r, CALL_FRAME, node, site, replaced, CALL_TAIL);
+	inline_to(b, r, node);
+}
+
+INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_event *e)
 {
 	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
 	enum func_role role = facts_role(&b->facts, to->func);
@@ -194,144 +230,153 @@ INLINE void builder_call(struct tree_builder *b, const struct flow_event *e)
 
 	if (UNLIKELY(from->flags & NODE_CALL_NEXT))
 		return;
-	node_id ret = graph_successor(b->facts.graph, e->from, 0);
-	if (UNLIKELY(is_local || to->kind == NODE_MISSING || !role_is_ordinary(role) || !ret)) {
-		builder_forget(b);
+	node_id ret = return_node(b, e->from);
+	if (UNLIKELY(!role_is_ordinary(role) || is_local || to->kind == NODE_MISSING || !ret)) {
+		r->top = b->open;
 		return;
 	}
-	if (UNLIKELY(b->depth == TREE_DEPTH_MAX))
-		builder_forget(b);
-	struct open_frame f = {.ret = ret,
-			       .site = e->from,
-			       .below = b->top,
-			       .first_event = (uint32_t)(e - b->events),
-			       .first_row = (uint32_t)b->trees->rows.count,
-			       .trees = (uint32_t)b->trees->items.count};
-	builder_push(b, f, e->to, role, CALL_NONE);
+	if (UNLIKELY(r->top == &b->open[TREE_DEPTH_MAX]))
+		r->top = b->open;
+	struct open_call *f = ++r->top;
+	f->call = e;
+	f->ret = ret;
+	f->first_row = (uint32_t)r->row_count;
+	f->spans = (uint32_t)r->span_count;
+	f->inlined = f[-1].inlined + f[-1].inlined_count;
+	f->inlined_count = 0;
+	enter(b, r, e->to, role, CALL_NONE);
 }
 
-INLINE bool is_same_ip(const struct tree_builder *b, node_id x, node_id y)
-{
-	return x == y || b->hot[x].ip == b->hot[y].ip;
-}
-
-static void builder_jump(struct tree_builder *b, const struct flow_event *e)
+/* May a jump to an ordinary function that leaves a frame that is drawn be more than a tail
+ * call? Behind its return address; inside a function; to a namesake in the dynamic linker. */
+static bool is_odd_jump(const struct tree_builder *b, const struct open_call *f,
+			const struct flow_event *e)
 {
 	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
+	const struct node_cold *cold = b->facts.tables.cold;
+
+	return !(to->flags & NODE_INTO_FUNCTION) ||
+	       (from->kind != NODE_JUMP && is_same_ip(b, f->ret, e->to)) ||
+	       (f->func && f->func == from->func && to->func &&
+		cold[e->from].module.v != cold[e->to].module.v);
+}
+
+INLINE void take_jump(struct tree_builder *b, struct run *r, const struct flow_event *e)
+{
+	const struct node *to = &b->hot[e->to];
 	enum func_role role = facts_role(&b->facts, to->func);
-	struct open_frame f = b->open[b->top];
+	uint32_t row = r->top->row;
 
 	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK)
 		return;
-	bool ordinary = to->kind != NODE_MISSING && role_is_ordinary(role);
-	if (!f.is_transparent) {
-		const struct node_cold *cold = b->facts.tables.cold;
-		bool returns = from->kind != NODE_JUMP && is_same_ip(b, f.ret, e->to);
-		/* Perhaps a namesake in the dynamic linker. */
-		bool forwarded = f.func && f.func == from->func && to->func &&
-				 cold[e->from].module.v != cold[e->to].module.v;
-
-		ordinary = ordinary && to->flags & NODE_INTO_FUNCTION && !returns && !forwarded;
-	}
-	if (!ordinary) {
-		builder_forget(b);
+	if (UNLIKELY(to->kind == NODE_MISSING || !role_is_ordinary(role) ||
+		     (row != CALL_NONE && is_odd_jump(b, r->top, e)))) {
+		r->top = b->open;
 		return;
 	}
-	builder_end(b, b->top);
-	builder_push(b, f, e->to, role, f.row);
+	end_inlined(b, r, r->top, 0);
+	if (row != CALL_NONE)
+		r->rows[row].end_ns = r->now_ns;
+	enter(b, r, e->to, role, row);
 }
 
-/* The call of frame f has returned: one tree in place of those of its own calls. */
-INLINE void builder_close(struct tree_builder *b, const struct open_frame *f, uint32_t end_event)
+INLINE void take_return(struct tree_builder *b, struct run *r, const struct flow_event *e)
 {
-	struct trees *t = b->trees;
-
-	t->items.items[f->trees] = (struct tree){.first_event = f->first_event,
-						 .end_event = end_event,
-						 .first_row = f->first_row,
-						 .end_row = (uint32_t)t->rows.count,
-						 .inlined = TREE_ANY_CHAIN};
-	t->items.count = f->trees + 1;
-}
-
-INLINE void builder_return(struct tree_builder *b, const struct flow_event *e)
-{
-	const struct open_frame *f = &b->open[b->top];
+	struct open_call *f = r->top;
 
 	if (UNLIKELY(!is_same_ip(b, f->ret, e->to))) {
-		builder_forget(b);
+		r->top = b->open;
 		return;
 	}
-	builder_end(b, b->top);
-	builder_close(b, f, (uint32_t)(e - b->events) + 1);
-	b->top = f->below;
-	if (b->depth)
-		builder_inline_to(b, e->to);
+	end_inlined(b, r, f, 0);
+	if (LIKELY(f->row != CALL_NONE))
+		r->rows[f->row].end_ns = r->now_ns;
+	b->spans.items[f->spans] =
+		(struct span){f->call, e + 1, f->first_row, (uint32_t)r->row_count};
+	r->span_count = f->spans + 1;
+	r->top--;
+	inline_to(b, r, e->to);
+}
+
+/* Runs through the events; returns how many spans there are. */
+static size_t find_spans(struct tree_builder *b, const struct flow_event *events, size_t count)
+{
+	size_t rows_max = count * ROWS_PER_EVENT_MAX;
+	struct run r = {.top = b->open, .rows = b->trees->rows.items};
+
+	for (const struct flow_event *e = events, *end = e + count; e < end; e++) {
+		if (UNLIKELY(e->time_ns < r.now_ns))
+			r.top = b->open;
+		r.now_ns = e->time_ns;
+		if (e->kind == FLOW_CALL || e->kind == FLOW_JUMP) {
+			if (UNLIKELY(r.row_count == b->trees->rows.capacity)) {
+				struct run copy = r;
+
+				if (r.row_count > rows_max || !make_room(b, &copy))
+					break;
+				r = copy;
+			}
+			if (e->kind == FLOW_CALL)
+				take_call(b, &r, e);
+			else if (r.top > b->open)
+				take_jump(b, &r, e);
+		} else if (r.top == b->open) {
+			continue;
+		} else if (LIKELY(e->kind == FLOW_RETURN)) {
+			take_return(b, &r, e);
+		} else if (e->kind == FLOW_STEP) {
+			inline_to(b, &r, e->to);
+		} else {
+			r.top = b->open;
+		}
+	}
+	b->trees->rows.count = r.row_count;
+	return r.span_count;
 }
 
 /* ---- the whole ---- */
 
-/* Makes one of two trees, when nothing happens to the frame between them. */
-static bool trees_merge(const struct tree_builder *b, struct tree *a, const struct tree *next)
+/* Makes one of a tree and the next span, when nothing happens to the frame between them. */
+static bool tree_extend(const struct tree_builder *b, struct tree *t,
+			const struct flow_event *events, const struct span *next)
 {
-	if (a->end_event != next->first_event || a->end_row != next->first_row)
-		return false;
-	const struct flow_event *ret = &b->events[a->end_event - 1], *call = ret + 1;
+	const struct flow_event *ret = &events[t->end_event - 1], *call = ret + 1;
 	const struct node *n = &b->hot[ret->to];
+
+	if (call != next->call || t->end_row != next->first_row || call->time_ns < ret->time_ns)
+		return false;
 	bool same = n->start_inline == n->end_inline && !(n->flags & NODE_INLINE_CHANGES) &&
 		    b->hot[call->from].end_inline == n->end_inline &&
-		    (a->inlined == TREE_ANY_CHAIN || a->inlined == n->end_inline);
-	if (!same || call->time_ns < ret->time_ns)
+		    (t->inlined == TREE_ANY_CHAIN || t->inlined == n->end_inline);
+	if (!same)
 		return false;
-	a->inlined = n->end_inline;
-	a->end_event = next->end_event;
-	a->end_row = next->end_row;
+	t->inlined = n->end_inline;
+	t->end_event = (uint32_t)(next->end - events);
+	t->end_row = next->end_row;
 	return true;
-}
-
-static void trees_merge_neighbours(const struct tree_builder *b)
-{
-	struct tree *items = b->trees->items.items;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < b->trees->items.count; i++)
-		if (kept == 0 || !trees_merge(b, &items[kept - 1], &items[i]))
-			items[kept++] = items[i];
-	b->trees->items.count = kept;
 }
 
 enum err trees_build(struct tree_builder *b, const struct flow_event *events, size_t count,
 		     struct trees *trees)
 {
 	trees->items.count = trees->rows.count = 0;
-	if (count > UINT32_MAX / 2 / ROWS_PER_EVENT_MAX)
+	if (count == 0 || count > UINT32_MAX / 2 / ROWS_PER_EVENT_MAX)
 		return ERR_NONE;
-	if (!vec_reserve(&trees->items, count / 2 + 1)) /* a call and a return each */
+	if (!vec_reserve(&b->spans, count / 2 + 1)) /* a call and a return each */
 		return ERR_NOMEM;
-	b->events = events;
 	b->trees = trees;
-	b->rows_max = count * ROWS_PER_EVENT_MAX;
-	b->now_ns = 0;
-	b->depth = b->top = 0;
-	for (const struct flow_event *e = events; e < events + count; e++) {
-		if (UNLIKELY(e->time_ns < b->now_ns))
-			builder_forget(b);
-		b->now_ns = e->time_ns;
-		if (e->kind == FLOW_CALL)
-			builder_call(b, e);
-		else if (b->depth == 0)
-			continue;
-		else if (e->kind == FLOW_RETURN)
-			builder_return(b, e);
-		else if (e->kind == FLOW_JUMP)
-			builder_jump(b, e);
-		else if (e->kind == FLOW_STEP)
-			builder_inline_to(b, e->to);
-		else
-			builder_forget(b);
-		if (UNLIKELY(b->rows_max == 0))
-			break; /* a row is missing in what is open */
+	size_t span_count = find_spans(b, events, count);
+	for (const struct span *s = b->spans.items; s < b->spans.items + span_count; s++) {
+		struct tree t = {.first_event = (uint32_t)(s->call - events),
+				 .end_event = (uint32_t)(s->end - events),
+				 .first_row = s->first_row,
+				 .end_row = s->end_row,
+				 .inlined = TREE_ANY_CHAIN};
+		bool is_part =
+			trees->items.count && tree_extend(b, vec_last(&trees->items), events, s);
+
+		if (!is_part && !vec_push(&trees->items, t))
+			return ERR_NOMEM;
 	}
-	trees_merge_neighbours(b);
 	return b->facts.out_of_memory ? ERR_NOMEM : ERR_NONE;
 }
