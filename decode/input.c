@@ -104,9 +104,13 @@ static enum err input_check_size(const struct input *in, struct error *error)
 	return ERR_NONE;
 }
 
-/* By what the walk over the records met. */
+/* By what the walk over the records met. Damage inside is lived with; what only ends too early is
+ * no damage but a bad copy. */
 static enum err input_check_damage(const struct input *in, struct error *error)
 {
+	enum { TOLD_MAX = 8 }; /* places, one by one */
+	uint64_t untold_bytes = 0;
+
 	for (size_t i = 0; i < in->file.damage.count; i++) {
 		const struct perfdata_damage *d = &in->file.damage.items[i];
 		const struct perfdata_file *f = &in->file.files.items[d->file];
@@ -115,10 +119,17 @@ static enum err input_check_damage(const struct input *in, struct error *error)
 
 		snprintf(text, sizeof text, "%s at offset %#" PRIx64 ", %" PRIu64 " bytes lost",
 			 perfdata_damage_name(d->kind), d->file_off, d->lost_bytes);
-		if (!header->is_unfinished && !header->is_pipe)
+		if (d->kind != PERFDATA_BAD_HEADER && d->kind != PERFDATA_BAD_STREAM &&
+		    !header->is_unfinished && !header->is_pipe)
 			return error_set(error, ERR_FORMAT, "%s: %s", f->path, text);
-		log_warn("%s: %s", f->path, text);
+		if (i < TOLD_MAX)
+			log_warn("%s: %s", f->path, text);
+		else
+			untold_bytes += d->lost_bytes;
 	}
+	if (untold_bytes)
+		log_warn("%zu more such places, %" PRIu64 " bytes lost",
+			 in->file.damage.count - TOLD_MAX, untold_bytes);
 	if (in->file.unknown_records)
 		log_warn("%" PRIu64 " records of unknown type skipped (%" PRIu64 " bytes)",
 			 in->file.unknown_records, in->file.unknown_bytes);

@@ -11,9 +11,9 @@
  * mapped, not read. Everything in a perfdata, and every pointer in the records it gave,
  * lives until perfdata_done().
  *
- * Damage (a truncated end, an impossible record size, a broken compressed stream) ends the
- * walk of that file, not the walk, and stands in file.damage afterwards. Records of
- * unknown type are visited like all others. Other endianness and PERFFILE version 1 are
+ * Damage (a truncated end, an impossible record header, a broken compressed stream) stands in
+ * file.damage: during the walk what has been met so far. Behind an impossible one the walk goes
+ * on at the next place where records follow each other. Records of unknown type are visited like all others. Other endianness and PERFFILE version 1 are
  * refused with ERR_UNSUPPORTED.
  *
  * Source: Linux tools/perf/Documentation/perf.data-file-format.txt and
@@ -111,7 +111,7 @@ struct perfdata_file {
 
 enum perfdata_damage_kind {
 	PERFDATA_TRUNCATED,  /* the file ends inside a record */
-	PERFDATA_BAD_SIZE,   /* a record size that cannot be */
+	PERFDATA_BAD_HEADER, /* a record size or type that cannot be */
 	PERFDATA_BAD_STREAM, /* zstd data that cannot be decompressed */
 	PERFDATA_ZSTD_LIMIT, /* a PERFDATA_DECOMPRESSED_ ceiling */
 };

@@ -3,20 +3,26 @@
  *     file_0: | record | record | AUXTRACE | its payload | COMPRESSED | record |
  *                                                              '-> record, record ...
  *
- * Each record is found by the size of the one before; so what is wrong with a size ends the
- * file. What is wrong inside a record does not. */
+ * Each record is found by the size of the one before. Behind a header that cannot be the walk goes
+ * on where so many records follow each other that it is no chance. What is wrong inside a
+ * record concerns nothing else. */
 #include "decode/perfdata_walk.h"
 
 #include "common/bytes.h"
 #include "decode/compressed.h"
 
-enum { RECORD_HEADER = 8 };
+enum {
+	RECORD_HEADER = 8,
+	TYPES_MAX = 1024,           /* they are numbered one after the other: no time soon */
+	CHAIN_RECORDS = 8,          /* that must follow each other, or reach the end */
+	RESYNC_BYTES_MAX = 1 << 30, /* in which they are looked for */
+};
 
 const char *perfdata_damage_name(enum perfdata_damage_kind kind)
 {
 	switch (kind) {
 	case PERFDATA_TRUNCATED: return "file ends early";
-	case PERFDATA_BAD_SIZE: return "impossible record size";
+	case PERFDATA_BAD_HEADER: return "impossible record header";
 	case PERFDATA_BAD_STREAM: return "damaged zstd stream";
 	case PERFDATA_ZSTD_LIMIT: return "too much decompressed data";
 	}
@@ -71,8 +77,9 @@ enum step perfdata_step(const struct perfdata_file *f, struct cursor *c, struct 
 	}
 	if (r->bytes > left)
 		return damage_set(damage, PERFDATA_TRUNCATED, at, left + c->missing);
-	if (r->bytes < RECORD_HEADER)
-		return damage_set(damage, PERFDATA_BAD_SIZE, at, left);
+	if (r->bytes < RECORD_HEADER || r->type == 0 || r->type >= TYPES_MAX ||
+	    (r->type < RECORD_USER_FIRST && r->bytes % 8))
+		return damage_set(damage, PERFDATA_BAD_HEADER, at, left);
 	uint64_t claim = payload_claim(r), room = left - r->bytes;
 	if (claim > 0)
 		r->payload = r->data + r->bytes;
@@ -82,6 +89,53 @@ enum step perfdata_step(const struct perfdata_file *f, struct cursor *c, struct 
 	if (claim > room)
 		c->missing = claim - room;
 	return STEP_RECORD;
+}
+
+/* Records written as a whole: these and no others may break off at the end. */
+static bool file_is_whole(const struct perfdata *p, const struct perfdata_file *f)
+{
+	const struct perfdata_file *header = &p->files.items[f->header_file];
+
+	return !f->missing_bytes && !f->is_part && !header->is_unfinished && !header->is_pipe;
+}
+
+static bool is_chain(const struct perfdata_file *f, uint64_t pos)
+{
+	struct cursor c = {.pos = pos};
+	struct perfdata_damage damage;
+	struct record r;
+
+	for (unsigned i = 0; i < CHAIN_RECORDS; i++) {
+		enum step step = perfdata_step(f, &c, &r, &damage);
+
+		if (step == STEP_END)
+			return i > 0;
+		if (step == STEP_DAMAGE || c.missing || !record_type_name(r.type))
+			return false;
+	}
+	return true;
+}
+
+/* Where records go on behind the damage; moves the cursor there. The record before it may be what
+ * is damaged, and its size lead astray: the search begins at `from`, its start. */
+static void resync(const struct perfdata_file *f, uint64_t from, struct cursor *c,
+		   struct perfdata_damage *damage)
+{
+	uint64_t left = f->data_end - from, skip = 1;
+
+	for (; skip < RESYNC_BYTES_MAX && skip + RECORD_HEADER <= left; skip++) {
+		const uint8_t *p = f->map.data + from + skip;
+		bool is_type = !(p[1] | p[2] | p[3]) && record_type_name(p[0]);
+
+		if (is_type && is_chain(f, from + skip))
+			break;
+	}
+	if (skip == RESYNC_BYTES_MAX || skip + RECORD_HEADER > left)
+		skip = left;
+	*c = (struct cursor){.pos = from + skip};
+	if (c->pos <= damage->file_off)
+		damage->file_off = from;
+	damage->lost_bytes = c->pos - damage->file_off;
 }
 
 /* Where the id of a record stands tells its event; the event tells the rest. */
@@ -192,6 +246,7 @@ static enum err walk_file(struct walk *w, uint32_t file)
 	const struct perfdata_file *f = &w->p->files.items[file];
 	struct perfdata_damage damage = {.file = file};
 	struct cursor cursor = {.pos = f->data_start, .missing = f->missing_bytes};
+	uint64_t last = f->data_start; /* where the last record began, or its payload ended */
 	size_t tail_bytes = 0;
 
 	for (;;) {
@@ -199,12 +254,22 @@ static enum err walk_file(struct walk *w, uint32_t file)
 		enum step step = perfdata_step(f, &cursor, &r, &damage);
 		enum err err = ERR_NONE;
 
-		if (step == STEP_DAMAGE)
-			return walk_damage(w, &damage);
 		if (step == STEP_END)
 			break;
-		err = walk_record(w, &r);
-		if (err == ERR_NONE &&
+		if (step == STEP_DAMAGE && damage.kind == PERFDATA_TRUNCATED) {
+			if (!file_is_whole(w->p, f))
+				return walk_damage(w, &damage);
+			damage.kind = PERFDATA_BAD_HEADER;
+		}
+		if (step == STEP_DAMAGE) {
+			resync(f, last, &cursor, &damage);
+			last = cursor.pos;
+			err = walk_damage(w, &damage);
+		} else {
+			last = r.payload && !cursor.missing ? cursor.pos : r.file_off;
+			err = walk_record(w, &r);
+		}
+		if (err == ERR_NONE && step == STEP_RECORD &&
 		    (r.type == RECORD_COMPRESSED || r.type == RECORD_COMPRESSED2))
 			err = walk_compressed(w, &r, &tail_bytes);
 		if (err != ERR_NONE)

@@ -30,8 +30,14 @@ _Static_assert(sizeof(struct pending) == 48, "one per sideband record");
 struct reader {
 	struct replay replay;
 	VEC(struct pending) pending;
-	uint64_t latest_ns;  /* of the walk so far */
-	uint32_t other_kind; /* of an AUXTRACE_INFO that is not Intel PT's; 0 = none */
+	uint64_t latest_ns; /* of the walk so far */
+	/* Records of a round are not earlier than those of the one before the last. */
+	uint64_t round_ns[2]; /* the latest time at the ends of the last two rounds */
+	size_t damage_count;  /* met so far */
+	size_t open_losses;   /* the last ones of the losses, whose time_ns is not known */
+	unsigned open_rounds; /* that have ended since */
+	bool stream_broken;   /* what was compressed is lost to the end */
+	uint32_t other_kind;  /* of an AUXTRACE_INFO that is not Intel PT's; 0 = none */
 	bool has_conversion;
 	struct record_time_conv conversion;
 	struct record_id_index ids; /* the first one, of file ids_file; count 0 = none */
@@ -76,6 +82,37 @@ static void reader_take_info(struct reader *r, const struct record_auxtrace_info
 	}
 }
 
+/* Records are lost in the file: between which times? */
+static bool reader_note_damage(struct reader *r)
+{
+	struct sideband *s = r->replay.s;
+	struct sideband_loss loss = {.from_ns = r->round_ns[1],
+				     .time_ns = TIME_NONE,
+				     .count = 1,
+				     .cpu = -1,
+				     .cause = LOSS_DATA_LOST};
+
+	if (r->damage_count == r->replay.file->damage.count)
+		return true;
+	r->damage_count = r->replay.file->damage.count;
+	r->stream_broken |= vec_last(&r->replay.file->damage)->kind != PERFDATA_BAD_HEADER;
+	r->open_losses++;
+	r->open_rounds = 0;
+	return vec_push(&s->losses, loss);
+}
+
+static void reader_end_round(struct reader *r)
+{
+	struct sideband *s = r->replay.s;
+
+	r->round_ns[1] = r->round_ns[0];
+	r->round_ns[0] = r->latest_ns;
+	if (!r->open_losses || r->stream_broken || ++r->open_rounds < 2)
+		return;
+	for (; r->open_losses; r->open_losses--)
+		s->losses.items[s->losses.count - r->open_losses].time_ns = r->latest_ns;
+}
+
 /* Set-up and bulk data, in file order. */
 static bool reader_take(struct reader *r, const struct record *record)
 {
@@ -86,6 +123,7 @@ static bool reader_take(struct reader *r, const struct record *record)
 	struct record_time_conv conversion;
 
 	switch (record->type) {
+	case RECORD_FINISHED_ROUND: reader_end_round(r); return true;
 	case RECORD_AUXTRACE_INFO:
 		if (record_auxtrace_info(record, &info))
 			reader_take_info(r, &info);
@@ -120,6 +158,8 @@ static enum err reader_visit(void *context, const struct record *record, struct 
 	bool ok;
 
 	(void)error;
+	if (!reader_note_damage(r))
+		return ERR_NOMEM;
 	counts->records++;
 	if (record->type < sizeof counts->by_type / sizeof *counts->by_type)
 		counts->by_type[record->type]++;
@@ -192,6 +232,8 @@ static enum err reader_run(struct reader *r, struct error *error)
 	struct perfdata *file = replay->file;
 	enum err err = perfdata_walk(file, reader_visit, r, error);
 
+	if (!err && !reader_note_damage(r)) /* behind the last record */
+		err = ERR_NOMEM;
 	if (!err && r->other_kind && !replay->has_info)
 		return error_set(error, ERR_UNSUPPORTED,
 				 "%s holds %s trace (kind %u), not Intel PT",

@@ -254,6 +254,15 @@ Test(perfdata, what_is_no_perf_data_is_refused_by_name)
 	}
 }
 
+static void build_auxtrace(struct builder *b, uint64_t size)
+{
+	build_record_start(b, RECORD_AUXTRACE, 0);
+	build_u64(b, size);
+	for (int i = 0; i < 4; i++)
+		build_u64(b, 0);
+	build_record_end(b);
+}
+
 Test(perfdata, damage_ends_a_file_and_is_told)
 {
 	static const struct {
@@ -267,9 +276,9 @@ Test(perfdata, damage_ends_a_file_and_is_told)
 		{"cut in the body", 5, -1, "COMM 0 1;COMM 0 2;", PERFDATA_TRUNCATED, 48},
 		{"cut in the header", 44, -1, "COMM 0 1;COMM 0 2;", PERFDATA_TRUNCATED, 48},
 		{"cut between records", 48, -1, "COMM 0 1;COMM 0 2;", PERFDATA_TRUNCATED, 48},
-		{"size 0", 0, 0, "COMM 0 1;COMM 0 2;", PERFDATA_BAD_SIZE, 48},
-		{"size 7", 0, 7, "COMM 0 1;COMM 0 2;", PERFDATA_BAD_SIZE, 48},
-		{"size beyond the end", 0, 56, "COMM 0 1;COMM 0 2;", PERFDATA_TRUNCATED, 48},
+		{"size 0", 0, 0, "COMM 0 1;COMM 0 2;", PERFDATA_BAD_HEADER, 48},
+		{"size 7", 0, 7, "COMM 0 1;COMM 0 2;", PERFDATA_BAD_HEADER, 48},
+		{"size beyond the end", 0, 56, "COMM 0 1;COMM 0 2;", PERFDATA_BAD_HEADER, 48},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -297,6 +306,77 @@ Test(perfdata, damage_ends_a_file_and_is_told)
 	}
 }
 
+Test(perfdata, records_go_on_behind_an_impossible_size)
+{
+	static const struct {
+		uint16_t size; /* of the second record, or of the AUXTRACE record */
+		uint64_t lost_bytes;
+		bool auxtrace;
+	} cases[] = {{0, 48, false},     {7, 48, false},     {40, 8, false},        {49, 48, false},
+		     {65528, 48, false}, {0, 48 + 24, true}, {65528, 48 + 24, true}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct builder b = {0};
+		struct perfdata p;
+
+		build_file_start(&b, two_events, 2);
+		build_comm(&b, 1, 100, 71);
+		size_t at = b.out.count;
+		if (cases[i].auxtrace) {
+			build_auxtrace(&b, 24);
+			build_bytes(&b,
+				    "\x0b\0\0\0\1\0\x08\0\0\0\0\0\x47\0\0\0\0\0\x08\0\x50\0\0\0",
+				    24);
+		} else {
+			build_comm(&b, 2, 100, 71);
+		}
+		for (uint32_t tid = 3; tid <= 12; tid++)
+			build_comm(&b, tid, 100, 71);
+		build_file_end(&b, NULL, 0);
+		b.out.items[at + 6] = (uint8_t)cases[i].size;
+		b.out.items[at + 7] = (uint8_t)(cases[i].size >> 8);
+		struct seen seen = open_and_walk(&b, &p);
+		cr_expect(strstr(seen.text, "COMM 0 1;"));
+		cr_expect(strstr(seen.text, "COMM 0 3;COMM 0 4;COMM 0 5;COMM 0 6;COMM 0 7;COMM 0 8;"
+					    "COMM 0 9;COMM 0 10;COMM 0 11;COMM 0 12;"),
+			  "%u: %s", cases[i].size, seen.text);
+		cr_assert_eq(p.damage.count, 1, "%u", cases[i].size);
+		cr_expect_eq(p.damage.items[0].kind, PERFDATA_BAD_HEADER);
+		cr_expect_eq(p.damage.items[0].lost_bytes, cases[i].lost_bytes, "%u: %llu",
+			     cases[i].size, (unsigned long long)p.damage.items[0].lost_bytes);
+		perfdata_done(&p);
+	}
+}
+
+/* A header leads astray: the record behind it is found inside what it claims. */
+Test(perfdata, wrong_sizes_cost_one_record)
+{
+	for (unsigned auxtrace = 0; auxtrace < 2; auxtrace++) {
+		struct builder b = {0};
+		struct perfdata p;
+
+		build_file_start(&b, two_events, 2);
+		size_t at = b.out.count;
+		if (auxtrace)
+			build_auxtrace(&b, 1 << 20);
+		else
+			build_comm(&b, 2, 100, 71);
+		for (uint32_t tid = 3; tid <= 12; tid++)
+			build_comm(&b, tid, 100, 71);
+		build_file_end(&b, NULL, 0);
+		if (!auxtrace)
+			b.out.items[at + 6] += 8;
+		struct seen seen = open_and_walk(&b, &p);
+		cr_expect(strstr(seen.text, ";COMM 0 3;COMM 0 4;COMM 0 5;COMM 0 6;COMM 0 7;"
+					    "COMM 0 8;COMM 0 9;COMM 0 10;COMM 0 11;COMM 0 12;"),
+			  "%s", seen.text);
+		cr_assert_eq(p.damage.count, 1);
+		cr_expect_eq(p.damage.items[0].file_off, at);
+		cr_expect_eq(p.damage.items[0].lost_bytes, 48);
+		perfdata_done(&p);
+	}
+}
+
 /* perf was killed: the header says 0 bytes of data, the feature bits are set all the same. */
 Test(perfdata, unfinished_file_is_walked_to_its_end)
 {
@@ -313,15 +393,6 @@ Test(perfdata, unfinished_file_is_walked_to_its_end)
 	cr_expect_eq(p.info.damaged_features, 0);
 	cr_expect_eq(p.damage.count, 0);
 	perfdata_done(&p);
-}
-
-static void build_auxtrace(struct builder *b, uint64_t size)
-{
-	build_record_start(b, RECORD_AUXTRACE, 0);
-	build_u64(b, size);
-	for (int i = 0; i < 4; i++)
-		build_u64(b, 0);
-	build_record_end(b);
 }
 
 Test(perfdata, auxtrace_payload_follows_the_record)

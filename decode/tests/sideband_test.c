@@ -216,6 +216,28 @@ Test(sideband, buffers_switches_and_losses)
 		     "loss 0.000000020 .. 0.000000025 cpu 1 7/7 ? sideband lost 3\n");
 }
 
+/* A record of a round may be as old as the end of the round before the last, and one that was
+ * lost in the file is known to be from before the end of the round after its own. */
+Test(sideband, records_lost_in_the_file)
+{
+	size_t damaged = 0;
+
+	stream_info(&b, 0);
+	for (uint64_t round = 1; round <= 6; round++) {
+		stream_switch(&b, by(7, 1, 100 * round), false, -1);
+		if (round == 3)
+			damaged = b.out.count;
+		stream_switch(&b, by(7, 1, 100 * round + 50), true, -1);
+		build_record_start(&b, RECORD_FINISHED_ROUND, 0);
+		build_record_end(&b);
+	}
+	b.out.items[damaged + 6] = 1;
+	read_and_dump();
+	expect_lines("loss 0.000000150 .. 0.000000450 cpu -1 ");
+	cr_expect_eq(s.losses.count, 1);
+	cr_expect_eq(s.counts.by_type[RECORD_SWITCH], 11);
+}
+
 Test(sideband, samples_are_events)
 {
 	const uint64_t chain[] = {(uint64_t)-512, 0x1234, 0x5678};
