@@ -262,15 +262,45 @@ void strand_reenter(struct strand *s, node_id to)
 		strand_push(s, to, 0, 0, CALL_INTERRUPT);
 		return;
 	}
-	if (n->flags & NODE_INTO_FUNCTION) {
-		strand_push(s, to, 0, 0, 0); /* called by what was not seen */
+	bool entry = n->flags & NODE_INTO_FUNCTION;
+	at = entry ? SIZE_MAX : strand_above_function(s, to);
+	if (at != SIZE_MAX) {
+		strand_unwind_to(s, at, to);
 		return;
 	}
-	at = strand_above_function(s, to);
-	if (at != SIZE_MAX)
-		strand_unwind_to(s, at, to);
-	else
-		strand_push(s, to, 0, 0, CALL_START_INFERRED);
+	/* Called by what was not seen, or so it seems: see strand_return_past_missing. */
+	s->reentered.missing = s->stack.items[s->top].call;
+	s->reentered.row = (uint32_t)s->thread->calls.count;
+	strand_push(s, to, 0, 0, entry ? 0 : CALL_START_INFERRED);
+}
+
+bool strand_return_past_missing(struct strand *s, node_id to)
+{
+	const struct node *n = strand_node(s, to);
+	size_t missing = s->top - 1, at = missing, floor = strand_floor(s);
+
+	if (s->top < 2 || s->stack.items[s->top].ret || !(n->flags & NODE_CALL_PRECEDED) ||
+	    n->func == 0 || s->stack.items[missing].kind != FRAME_MISSING ||
+	    s->stack.items[missing].call != s->reentered.missing ||
+	    s->reentered.row >= s->thread->calls.count)
+		return false;
+	while (at > floor &&
+	       (s->stack.items[at].kind != FRAME_PHYSICAL || s->stack.items[at].func != n->func))
+		at--;
+	if (s->stack.items[at].kind != FRAME_PHYSICAL || s->stack.items[at].func != n->func)
+		return false;
+	struct call *calls = s->thread->calls.items;
+	uint32_t caller = s->stack.items[at].call;
+	strand_pop_to(s, at + 1, 0);
+	for (size_t i = at + 1; i <= missing; i++) /* they ended unseen, before the call */
+		if (s->stack.items[i].call != CALL_NONE)
+			calls[s->stack.items[i].call].end_ns = calls[s->reentered.row].start_ns;
+	for (uint32_t row = s->reentered.row; row < s->thread->calls.count; row++)
+		if (calls[row].parent == s->reentered.missing)
+			calls[row].parent = caller;
+	s->doubt.set = false; /* rows from before it have changed */
+	strand_inline_to(s, to);
+	return true;
 }
 
 /* Opens [filtered] as a frame since off_ns: code that the filter leaves out has been called. */

@@ -26,6 +26,9 @@ void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned 
 void strand_resume_elsewhere(struct strand *s, node_id expected, node_id to);
 /* Re-entry into a filter, or into known code out of missing code. */
 void strand_reenter(struct strand *s, node_id to);
+/* If the top frame, which missing code seemed to have called, returns to `to` in a frame beneath
+ * that: the missing code had returned before, unseen, and the frame there has made the call. */
+bool strand_return_past_missing(struct strand *s, node_id to);
 /* The trace is over: close everything. */
 void strand_finish(struct strand *s);
 /* Does a return to this node mean that the real return follows (uretprobe, rethook)? */

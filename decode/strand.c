@@ -148,7 +148,7 @@ void strand_push(struct strand *s, node_id node, node_id ret, node_id site, unsi
 	if (n->kind == NODE_MISSING) {
 		f.kind = FRAME_MISSING;
 		f.call = strand_open_call(s, CALL_BRACKET,
-					  weave_bracket(s->weave, BRACKET_MISSING_CODE, node, 0),
+					  weave_bracket(s->weave, BRACKET_MISSING_FRAME, node, 0),
 					  site, flags);
 	} else if (role_is_transparent(role)) {
 		f.kind = FRAME_TRANSPARENT;
@@ -219,7 +219,7 @@ void strand_add_root(struct strand *s, node_id node)
 	bool missing = strand_node(s, node)->kind == NODE_MISSING;
 	struct call row = {.start_ns = start,
 			   .end_ns = TIME_NONE,
-			   .what = missing ? weave_bracket(s->weave, BRACKET_MISSING_CODE, node, 0)
+			   .what = missing ? weave_bracket(s->weave, BRACKET_MISSING_FRAME, node, 0)
 					   : node,
 			   .parent = CALL_NONE,
 			   .flags = CALL_ROOT | CALL_START_INFERRED,

@@ -66,8 +66,9 @@ enum bracket_kind {
 	BRACKET_PAGE_FAULT,
 	BRACKET_DESCHEDULED,
 	BRACKET_LOST,        /* cause */
-	BRACKET_MISSING_CODE,/* module */
+	BRACKET_MISSING_CODE,/* module: how it was entered is not known */
 	BRACKET_FILTERED,    /* outside an address filter, or TraceStop */
+	BRACKET_MISSING_FRAME,/* a frame that was called, jumped or returned to, in missing code */
 };
 
 struct bracket {

@@ -263,8 +263,8 @@ static void strand_return_to_nobody(struct strand *s, node_id from, node_id to)
 	if (n->flags & NODE_INTO_FUNCTION) {
 		if (!strand_start_sibling(s, to))
 			strand_replace_top(s, to);
-	} else if (strand_unwind(s, to, true) || strand_return_beside(s, to) ||
-		   strand_unwind(s, to, false) ||
+	} else if (strand_return_past_missing(s, to) || strand_unwind(s, to, true) ||
+		   strand_return_beside(s, to) || strand_unwind(s, to, false) ||
 		   (!(n->flags & NODE_CALL_PRECEDED) && strand_unwind_beyond(s, from, to))) {
 		return;
 	} else if (n->func == f->func && !bottom) {

@@ -22,6 +22,14 @@ const char *name_module(const struct trace_names *names, module_id id)
 	return module ? symbolizer_text(names->symbolizer, module->basename) : "";
 }
 
+/* A function of a module that has no name. */
+static const char *name_in_module(const char *module, char scratch[NAME_SCRATCH_BYTES])
+{
+	/* Special mappings carry their brackets already: "[vdso]". */
+	snprintf(scratch, NAME_SCRATCH_BYTES, module[0] == '[' ? "%s" : "[%s]", module);
+	return scratch;
+}
+
 const char *name_frame(const struct trace_names *names, node_id node,
 		       char scratch[NAME_SCRATCH_BYTES])
 {
@@ -36,11 +44,7 @@ const char *name_frame(const struct trace_names *names, node_id node,
 	if (text[0])
 		return text;
 	const char *module = name_module(names, names->graph.cold[node].module);
-	if (!module[0])
-		return "[unknown]";
-	/* Special mappings carry their brackets already: "[vdso]". */
-	snprintf(scratch, NAME_SCRATCH_BYTES, module[0] == '[' ? "%s" : "[%s]", module);
-	return scratch;
+	return module[0] ? name_in_module(module, scratch) : "[unknown]";
 }
 
 const char *name_inlined(const struct trace_names *names, inline_id id)
@@ -52,13 +56,15 @@ const char *name_inlined(const struct trace_names *names, inline_id id)
 	return text[0] ? text : "[unknown]";
 }
 
-static const char *name_missing_code(const struct trace_names *names, module_id id,
+static const char *name_missing_code(const struct trace_names *names, const struct bracket *bracket,
 				     char scratch[NAME_SCRATCH_BYTES])
 {
-	const char *module = name_module(names, id);
+	const char *module = name_module(names, bracket->module);
 
 	if (!module[0])
 		return "[missing code]";
+	if (bracket->kind == BRACKET_MISSING_FRAME)
+		return name_in_module(module, scratch);
 	snprintf(scratch, NAME_SCRATCH_BYTES, "[missing code %s]", module);
 	return scratch;
 }
@@ -87,7 +93,8 @@ const char *name_bracket(const struct trace_names *names, const struct bracket *
 		snprintf(scratch, NAME_SCRATCH_BYTES, "[lost: %s]",
 			 loss_name((enum loss)bracket->cause));
 		return scratch;
-	case BRACKET_MISSING_CODE: return name_missing_code(names, bracket->module, scratch);
+	case BRACKET_MISSING_CODE:
+	case BRACKET_MISSING_FRAME: return name_missing_code(names, bracket, scratch);
 	case BRACKET_FILTERED: return "[filtered]";
 	}
 	return "[untraced]";

@@ -99,6 +99,8 @@ void slice_args_bracket(const struct slices *s, const struct bracket *bracket, s
 {
 	if (bracket->lost_bytes)
 		args_unsigned(a, s->fixed[FIXED_LOST_BYTES], bracket->lost_bytes);
+	if (bracket->kind == BRACKET_MISSING_FRAME)
+		args_true(s, a, FIXED_MISSING_CODE);
 	if (bracket->kind == BRACKET_SYSCALL && bracket->number >= 0)
 		args_unsigned(a, s->fixed[FIXED_NUMBER], (uint32_t)bracket->number);
 }

@@ -48,6 +48,7 @@ static const char *const fixed_texts[FIXED_COUNT] = {
 	[FIXED_NOT_DRAWN] = "not drawn: below the viewer's deepest level",
 	[FIXED_LOST_BYTES] = "lost_bytes",
 	[FIXED_NUMBER] = "number",
+	[FIXED_MISSING_CODE] = "missing code",
 	[FIXED_DETAIL] = "detail",
 	[FIXED_VALUE] = "value",
 	[FIXED_MHZ] = "MHz",

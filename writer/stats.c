@@ -84,6 +84,11 @@ static struct unresolved *totals_unresolved(struct totals *totals, module_id mod
 	return vec_last(&totals->unresolved);
 }
 
+static bool bracket_is_missing_code(const struct bracket *b)
+{
+	return b->kind == BRACKET_MISSING_CODE || b->kind == BRACKET_MISSING_FRAME;
+}
+
 /* The bracket of missing code that this call is; NULL = it is something else. */
 static const struct bracket *missing_code(const struct trace *trace, const struct thread *t,
 					  uint32_t index)
@@ -92,7 +97,7 @@ static const struct bracket *missing_code(const struct trace *trace, const struc
 
 	if (call->kind != CALL_BRACKET || call->flags & CALL_HIDDEN ||
 	    call->what >= trace->brackets.count ||
-	    trace->brackets.items[call->what].kind != BRACKET_MISSING_CODE)
+	    !bracket_is_missing_code(&trace->brackets.items[call->what]))
 		return NULL;
 	return &trace->brackets.items[call->what];
 }
@@ -133,7 +138,7 @@ static bool totals_find_missing(struct totals *totals, const struct trace *trace
 	bool any = false;
 
 	for (size_t i = 0; i < trace->brackets.count && !any; i++)
-		any = trace->brackets.items[i].kind == BRACKET_MISSING_CODE;
+		any = bracket_is_missing_code(&trace->brackets.items[i]);
 	for (size_t i = 0; any && i < trace->threads.count; i++)
 		if (!totals_add_missing(totals, trace, &trace->threads.items[i]))
 			return false;

@@ -185,7 +185,8 @@ static bool call_is_loss(const struct trace *trace, const struct call *call)
 	if (call->kind != CALL_BRACKET || call->what >= trace->brackets.count)
 		return false;
 	uint8_t kind = trace->brackets.items[call->what].kind;
-	return kind == BRACKET_LOST || kind == BRACKET_MISSING_CODE || kind == BRACKET_FILTERED;
+	return kind == BRACKET_LOST || kind == BRACKET_MISSING_CODE ||
+	       kind == BRACKET_MISSING_FRAME || kind == BRACKET_FILTERED;
 }
 
 static inline bool call_is_short(const struct slices *s, const struct call *call)

@@ -483,7 +483,7 @@ static void print_call(FILE *out, const struct trace *trace, const struct thread
 		const struct bracket *b = &trace->brackets.items[c->what];
 		static const char *const kinds[] = {"syscall",     "interrupted", "page fault",
 						    "descheduled", "lost",        "missing code",
-						    "filtered"};
+						    "filtered",    "missing frame"};
 
 		fprintf(out, "[%s", kinds[b->kind]);
 		if (b->kind == BRACKET_SYSCALL && b->number >= 0)
