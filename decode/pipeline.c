@@ -78,11 +78,10 @@ static unsigned pipeline_jobs(const struct options *o)
 }
 
 /* ---- memory ----
- * What grows with the trace are the calls that are kept: 32 bytes each, measured as 10 bytes
- * per byte of PT for code that calls all the time and 1/3 for tight loops. Before decoding
+ * What grows with the trace are the calls that are kept, and these go to a file: before decoding
  * only the least can be told, so that nothing is refused that would fit; growth is watched. */
 
-enum { MEMORY_LEAST = 8 << 20, PT_BYTES_PER_BYTE_KEPT = 4 };
+enum { MEMORY_LEAST = 8 << 20 };
 
 /* Private memory of the process: mapped inputs do not count. */
 static uint64_t memory_used(void)
@@ -122,21 +121,11 @@ static enum err pipeline_refuse(const struct pipeline *p, const char *what, uint
 /* Before decoding: does it stand a chance? */
 static enum err pipeline_check_memory(const struct pipeline *p)
 {
-	uint64_t pt_bytes = 0, used = memory_used();
+	uint64_t need = memory_used() + MEMORY_LEAST;
 
-	if (!p->o->max_memory_bytes)
-		return ERR_NONE;
-	for (size_t i = 0; i < p->in.sideband.buffers.count; i++) {
-		const struct aux_buffer *buffer = &p->in.sideband.buffers.items[i];
-
-		for (size_t k = 0; k < buffer->extents.count; k++)
-			pt_bytes += buffer->extents.items[k].bytes;
-	}
-	bool is_part =
-		p->selection.from_ns > 0 || p->selection.until_ns != TIME_NONE || p->o->cpus.count;
-	uint64_t need = used + MEMORY_LEAST + (is_part ? 0 : pt_bytes / PT_BYTES_PER_BYTE_KEPT);
-	return need > p->o->max_memory_bytes ? pipeline_refuse(p, "needs at least", need)
-					     : ERR_NONE;
+	if (p->o->max_memory_bytes && need > p->o->max_memory_bytes)
+		return pipeline_refuse(p, "needs at least", need);
+	return ERR_NONE;
 }
 
 /* ---- decoding ---- */
@@ -232,6 +221,9 @@ static enum err pipeline_decode(struct pipeline *p)
 	if (err == ERR_NONE)
 		pipeline_suspect(p);
 	pipeline_stage(p, "join");
+	p->memory_checked = 0;
+	if (err == ERR_NONE && pipeline_is_too_large(p))
+		return pipeline_refuse(p, "uses already", p->too_large_bytes);
 	return err;
 }
 
