@@ -206,7 +206,7 @@ static void arrow_to_top(struct strand *s, uint32_t from)
 
 /* ---- in and out ---- */
 
-void strand_park_from(struct strand *s, size_t first, unsigned flags)
+static void strand_park(struct strand *s, size_t first, size_t kept, unsigned flags)
 {
 	size_t last = s->stack.count;
 
@@ -217,7 +217,17 @@ void strand_park_from(struct strand *s, size_t first, unsigned flags)
 				s->stack.items[last - 1].ret == 0))
 		last--;
 	parked_add(s, s->stack.items + first, last - first, s->parked_order++);
-	strand_pop_to(s, first, flags);
+	strand_pop_to(s, kept, flags);
+}
+
+void strand_park_from(struct strand *s, size_t first, unsigned flags)
+{
+	strand_park(s, first, first, flags);
+}
+
+void strand_park_but_one(struct strand *s, size_t first, unsigned flags)
+{
+	strand_park(s, first, first + 1, flags);
 }
 
 static struct frame *frames_copy(struct strand *s, const struct frame *frames, size_t count)

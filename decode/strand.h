@@ -107,10 +107,11 @@ struct strand {
 	struct doubt doubt;
 	VEC(struct jump_buffer) jump_buffers;
 	VEC(struct frame) transaction; /* copy of the stack at TX begin */
+	/* The last time known code began as called by unknown code: that one's row, first row on
+	 * it. */
 	struct {
-		uint32_t missing,
-			row; /* row of the code that is not known, first row on top of it */
-	} reentered;         /* the last time known code began as called by unknown code */
+		uint32_t missing, row;
+	} reentered;
 	bool in_transaction;
 	bool at_stack_switch; /* has come to __switch_to_asm: what follows is another task's */
 	bool switched;        /* this segment has left its first stack: no more roots for it */

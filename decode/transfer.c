@@ -237,18 +237,20 @@ static bool strand_unwind_beyond(struct strand *s, node_id from, node_id to)
 }
 
 /* A return to the first byte of a function that waits on this stack: a fresh fibre of the kind
- * that has just left. It takes the place of the one that left, which waits elsewhere now. */
+ * that has just left. It takes the place of the one that left, which waits elsewhere now. They
+ * share its row: with equal chains from there on, nobody can tell which of them runs when. */
 static bool strand_start_sibling(struct strand *s, node_id to)
 {
 	uint32_t func = strand_node(s, to)->func;
 
 	for (size_t i = s->top; func && i-- > strand_floor(s) + 1;) {
-		struct frame f = s->stack.items[i];
+		const struct frame *f = &s->stack.items[i];
 
-		if (f.kind != FRAME_PHYSICAL || f.func != func)
+		if (f->kind != FRAME_PHYSICAL || f->func != func || f->call == CALL_NONE)
 			continue;
-		strand_park_from(s, i, CALL_SWITCHED);
-		strand_push(s, to, f.ret, f.site, CALL_SWITCHED);
+		s->thread->calls.items[f->call].flags |= CALL_SWITCHED | CALL_AMBIGUOUS;
+		strand_park_but_one(s, i, CALL_SWITCHED);
+		strand_inline_to(s, to);
 		return true;
 	}
 	return false;
