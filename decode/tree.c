@@ -8,12 +8,13 @@
  *     open      [main>f  spans so far: 0] [f>g  spans so far: 2]
  *     spans      a b | c d                g returns: c and d are its own, it is one span now
  *
- * What it changes with every event is in registers (struct run), for which the rare and long
- * ways get and return a copy. */
+ * The ways that are taken most are kept short: what they change is in registers (struct run),
+ * what they need to know of a function's entry is one byte. */
 #include "decode/tree.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "decode/facts.h"
 
@@ -45,6 +46,14 @@ struct span {
 	uint32_t first_row, end_row;
 };
 
+/* What is known of a node to call or jump to. */
+enum entry {
+	ENTRY_UNKNOWN,
+	ENTRY_PLAIN, /* a function without any role, and nothing is inlined here */
+	ENTRY_OTHER,
+};
+
+/* What changes with every event. */
 struct run {
 	uint64_t now_ns;
 	struct open_call *top; /* builder.open: none */
@@ -56,6 +65,9 @@ struct tree_builder {
 	struct facts facts;
 	const struct node *hot;
 	struct trees *trees;
+	size_t rows_max;
+	uint8_t *entries; /* indexed by node_id: enum entry */
+	size_t entry_count;
 	VEC(struct span) spans;
 	struct open_call
 		open[1 + TREE_DEPTH_MAX]; /* the first one is none, and waits for nothing */
@@ -80,6 +92,7 @@ void tree_builder_free(struct tree_builder *b)
 	if (!b)
 		return;
 	facts_done(&b->facts);
+	free(b->entries);
 	vec_done(&b->spans);
 	free(b);
 }
@@ -93,100 +106,141 @@ void trees_done(struct trees *trees)
 /* ---- rows ---- */
 
 /* Room for another row. False: memory is short, or there are too many. */
-static bool make_room(struct tree_builder *b, struct run *r)
+static __attribute__((noinline)) bool make_room(struct tree_builder *b, size_t row_count)
 {
-	if (!vec_reserve(&b->trees->rows, r->row_count + 1)) {
-		b->facts.out_of_memory = true;
+	if (row_count >= b->rows_max)
 		return false;
-	}
-	r->rows = b->trees->rows.items;
-	return r->row_count < UINT32_MAX;
+	if (vec_reserve(&b->trees->rows, row_count + 1))
+		return true;
+	b->facts.out_of_memory = true;
+	return false;
 }
 
-/* Opens a row, for which there is room. */
-INLINE uint32_t add_row(struct run *r, enum call_kind kind, uint32_t what, node_id site,
-			uint32_t parent, unsigned flags)
+INLINE struct call new_row(uint64_t now_ns, enum call_kind kind, uint32_t what, node_id site,
+			   uint32_t parent, unsigned flags)
 {
-	r->rows[r->row_count] = (struct call){.start_ns = r->now_ns,
-					      .end_ns = r->now_ns,
-					      .what = what,
-					      .site = site,
-					      .parent = parent,
-					      .flags = (uint16_t)flags,
-					      .kind = (uint8_t)kind};
-	return (uint32_t)r->row_count++;
+	return (struct call){.start_ns = now_ns,
+			     .end_ns = now_ns,
+			     .what = what,
+			     .site = site,
+			     .parent = parent,
+			     .flags = (uint16_t)flags,
+			     .kind = (uint8_t)kind};
 }
 
 /* ---- inlined frames ---- */
 
 /* Ends the inlined frames of a call from the nth on. */
-INLINE void end_inlined(const struct tree_builder *b, const struct run *r, struct open_call *f,
-			uint32_t nth)
+INLINE void end_inlined(const struct tree_builder *b, struct call *rows, struct open_call *f,
+			uint32_t nth, uint64_t now_ns)
 {
 	while (UNLIKELY(f->inlined_count > nth))
-		r->rows[b->open_inlined[f->inlined + --f->inlined_count].row].end_ns = r->now_ns;
+		rows[b->open_inlined[f->inlined + --f->inlined_count].row].end_ns = now_ns;
 }
 
-static void set_inlined(struct tree_builder *b, struct run *r, uint32_t innermost)
+/* Opens an inlined frame in the call f. False: there is no room. */
+static bool open_inlined(struct tree_builder *b, struct open_call *f, uint32_t id, uint64_t now_ns)
 {
-	struct open_call *f = r->top;
-	struct open_inlined *open = &b->open_inlined[f->inlined];
+	struct trees *t = b->trees;
+
+	if (f->inlined + f->inlined_count == TREE_DEPTH_MAX ||
+	    (t->rows.count == t->rows.capacity && !make_room(b, t->rows.count)))
+		return false;
+	t->rows.items[t->rows.count] = new_row(now_ns, CALL_INLINED, id, 0, f->above, 0);
+	f->above = (uint32_t)t->rows.count++;
+	b->open_inlined[f->inlined + f->inlined_count++] =
+		(struct open_inlined){.row = f->above, .id = id};
+	return true;
+}
+
+/* As strand_inline_set(). */
+static bool set_inlined(struct tree_builder *b, struct open_call *f, uint32_t innermost,
+			uint64_t now_ns)
+{
+	const struct open_inlined *open = &b->open_inlined[f->inlined];
 	uint32_t chain[INLINE_DEPTH_MAX];
 
 	if ((f->inlined_count ? open[f->inlined_count - 1].id : 0) == innermost)
-		return;
+		return true;
 	uint32_t depth = (uint32_t)facts_inline_chain(&b->facts, innermost, chain), same = 0;
 	while (same < depth && same < f->inlined_count && open[same].id == chain[depth - 1 - same])
 		same++;
-	end_inlined(b, r, f, same);
+	end_inlined(b, b->trees->rows.items, f, same, now_ns);
 	f->above = same ? open[same - 1].row : f->row;
-	for (; same < depth; same++) {
-		bool room = f->inlined + same < TREE_DEPTH_MAX &&
-			    (r->row_count < b->trees->rows.capacity || make_room(b, r));
-
-		if (!room) {
-			r->top = b->open;
-			return;
-		}
-		uint32_t id = chain[depth - 1 - same];
-		f->above = add_row(r, CALL_INLINED, id, 0, f->above, 0);
-		open[f->inlined_count++] = (struct open_inlined){.row = f->above, .id = id};
-	}
+	for (; same < depth; same++)
+		if (!open_inlined(b, f, chain[depth - 1 - same], now_ns))
+			return false;
+	return true;
 }
 
-static __attribute__((noinline)) struct run walk_inlined(struct tree_builder *b, struct run r,
-							 node_id node)
+/* As strand_inline_to(), where that is more than nothing. False: there is no room. */
+static __attribute__((noinline)) bool walk_inlined(struct tree_builder *b, struct open_call *f,
+						   node_id node, uint64_t now_ns)
 {
 	const struct node *n = &b->hot[node];
 	const uint32_t *innermost = NULL;
 	size_t count = n->flags & NODE_INLINE_CHANGES ? facts_line(&b->facts, node, &innermost) : 0;
+	bool ok = set_inlined(b, f, n->start_inline, now_ns);
 
-	set_inlined(b, &r, n->start_inline);
-	for (size_t i = 0; i < count && r.top > b->open; i++)
-		set_inlined(b, &r, innermost[i]);
-	if (r.top > b->open)
-		set_inlined(b, &r, n->end_inline);
-	return r;
+	for (size_t i = 0; i < count && ok; i++)
+		ok = set_inlined(b, f, innermost[i], now_ns);
+	return ok && set_inlined(b, f, n->end_inline, now_ns);
 }
 
-/* As strand_inline_to(). */
+INLINE bool has_inlined(const struct node *n)
+{
+	return n->start_inline | n->end_inline | (n->flags & NODE_INLINE_CHANGES);
+}
+
 INLINE void inline_to(struct tree_builder *b, struct run *r, node_id node)
 {
-	const struct node *n = &b->hot[node];
+	struct open_call *f = r->top;
 
-	if (LIKELY(!(n->start_inline | n->end_inline | r->top->inlined_count |
-		     (n->flags & NODE_INLINE_CHANGES))))
+	if (LIKELY(!has_inlined(&b->hot[node]) && !f->inlined_count) || f->row == CALL_NONE)
 		return;
-	if (r->top->row != CALL_NONE)
-		*r = walk_inlined(b, *r, node);
+	b->trees->rows.count = r->row_count;
+	if (!walk_inlined(b, f, node, r->now_ns))
+		r->top = b->open;
+	r->rows = b->trees->rows.items;
+	r->row_count = b->trees->rows.count;
 }
 
 /* ---- calls, jumps, returns ---- */
 
 /* Roles without rules of their own. */
-INLINE bool role_is_ordinary(enum func_role role)
+static bool role_is_ordinary(enum func_role role)
 {
 	return role == FUNC_PLAIN || role == FUNC_PERSONALITY || role_is_transparent(role);
+}
+
+static __attribute__((noinline)) enum entry ask_entry(struct tree_builder *b, node_id node)
+{
+	const struct node *n = &b->hot[node];
+	size_t grown = (size_t)node + node / 2 + 1024;
+
+	if (node >= b->entry_count) {
+		uint8_t *p = realloc(b->entries, grown);
+
+		if (!p) {
+			b->facts.out_of_memory = true;
+			return ENTRY_OTHER;
+		}
+		memset(p + b->entry_count, ENTRY_UNKNOWN, grown - b->entry_count);
+		b->entries = p;
+		b->entry_count = grown;
+	}
+	bool plain = n->flags & NODE_INTO_FUNCTION && n->kind != NODE_MISSING && !has_inlined(n) &&
+		     facts_role(&b->facts, n->func) == FUNC_PLAIN;
+	return b->entries[node] = plain ? ENTRY_PLAIN : ENTRY_OTHER;
+}
+
+INLINE bool entry_is_plain(struct tree_builder *b, node_id node)
+{
+	enum entry known = node < b->entry_count ? b->entries[node] : ENTRY_UNKNOWN;
+
+	if (UNLIKELY(known == ENTRY_UNKNOWN))
+		known = ask_entry(b, node);
+	return known == ENTRY_PLAIN;
 }
 
 INLINE bool is_same_ip(const struct tree_builder *b, node_id x, node_id y)
@@ -203,35 +257,53 @@ INLINE node_id return_node(struct tree_builder *b, node_id call)
 }
 
 /* `node` runs in the call on top, maybe in place of the row `replaced`. */
-INLINE void enter(struct tree_builder *b, struct run *r, node_id node, enum func_role role,
+INLINE void enter(struct tree_builder *b, struct run *r, node_id node, bool is_plain,
 		  uint32_t replaced)
 {
 	struct open_call *f = r->top;
 	uint32_t parent = f[-1].above;
 
 	f->func = b->hot[node].func;
-	if (UNLIKELY(role_is_transparent(role))) {
+	if (!is_plain && role_is_transparent(facts_role(&b->facts, f->func))) {
 		f->row = CALL_NONE;
 		f->above = parent;
 		return;
 	}
-	node_id site = f->call->from;
-	f->row = f->above = replaced == CALL_NONE
-				    ? add_row(r, CALL_FRAME, node, site, parent, 0)
-				    : add_row(r, CALL_FRAME, node, site, replaced, CALL_TAIL);
-	inline_to(b, r, node);
+	r->rows[r->row_count] =
+		replaced == CALL_NONE
+			? new_row(r->now_ns, CALL_FRAME, node, f->call->from, parent, 0)
+			: new_row(r->now_ns, CALL_FRAME, node, f->call->from, replaced, CALL_TAIL);
+	f->row = f->above = (uint32_t)r->row_count++;
+	if (!is_plain)
+		inline_to(b, r, node);
+}
+
+/* May a call or jump to this node open a frame like any other? */
+static bool is_ordinary_entry(struct tree_builder *b, node_id node)
+{
+	const struct node *n = &b->hot[node];
+
+	return n->kind != NODE_MISSING && role_is_ordinary(facts_role(&b->facts, n->func));
+}
+
+/* May a call to a node that is not plain be like any other? A function that calls into itself
+ * may drop the return address. */
+static __attribute__((noinline)) bool is_ordinary_call(struct tree_builder *b,
+						       const struct flow_event *e)
+{
+	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
+
+	return is_ordinary_entry(b, e->to) &&
+	       (to->flags & NODE_INTO_FUNCTION || !to->func || to->func != from->func);
 }
 
 INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_event *e)
 {
-	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
-	enum func_role role = facts_role(&b->facts, to->func);
-	bool is_local = !(to->flags & NODE_INTO_FUNCTION) && to->func && to->func == from->func;
-
-	if (UNLIKELY(from->flags & NODE_CALL_NEXT))
+	if (UNLIKELY(b->hot[e->from].flags & NODE_CALL_NEXT))
 		return;
 	node_id ret = return_node(b, e->from);
-	if (UNLIKELY(!role_is_ordinary(role) || is_local || to->kind == NODE_MISSING || !ret)) {
+	bool is_plain = entry_is_plain(b, e->to);
+	if (UNLIKELY(!ret || (!is_plain && !is_ordinary_call(b, e)))) {
 		r->top = b->open;
 		return;
 	}
@@ -244,12 +316,12 @@ INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_e
 	f->spans = (uint32_t)r->span_count;
 	f->inlined = f[-1].inlined + f[-1].inlined_count;
 	f->inlined_count = 0;
-	enter(b, r, e->to, role, CALL_NONE);
+	enter(b, r, e->to, is_plain, CALL_NONE);
 }
 
-/* May a jump to an ordinary function that leaves a frame that is drawn be more than a tail
- * call? Behind its return address; inside a function; to a namesake in the dynamic linker. */
-static bool is_odd_jump(const struct tree_builder *b, const struct open_call *f,
+/* May a jump to an ordinary entry that leaves a frame that is drawn be more than a tail call?
+ * Behind its return address; inside a function; to a namesake in the dynamic linker. */
+INLINE bool is_odd_jump(const struct tree_builder *b, const struct open_call *f,
 			const struct flow_event *e)
 {
 	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
@@ -263,21 +335,28 @@ static bool is_odd_jump(const struct tree_builder *b, const struct open_call *f,
 
 INLINE void take_jump(struct tree_builder *b, struct run *r, const struct flow_event *e)
 {
-	const struct node *to = &b->hot[e->to];
-	enum func_role role = facts_role(&b->facts, to->func);
-	uint32_t row = r->top->row;
+	struct open_call *f = r->top;
+	bool is_plain = entry_is_plain(b, e->to);
 
-	if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK)
-		return;
-	if (UNLIKELY(to->kind == NODE_MISSING || !role_is_ordinary(role) ||
-		     (row != CALL_NONE && is_odd_jump(b, r->top, e)))) {
-		r->top = b->open;
-		return;
+	if (!is_plain) {
+		enum func_role role = facts_role(&b->facts, b->hot[e->to].func);
+
+		if (role == FUNC_INDIRECT_THUNK || role == FUNC_RETURN_THUNK)
+			return;
+		if (!is_ordinary_entry(b, e->to)) {
+			r->top = b->open;
+			return;
+		}
 	}
-	end_inlined(b, r, r->top, 0);
-	if (row != CALL_NONE)
-		r->rows[row].end_ns = r->now_ns;
-	enter(b, r, e->to, role, row);
+	if (f->row != CALL_NONE) {
+		if (UNLIKELY(is_odd_jump(b, f, e))) {
+			r->top = b->open;
+			return;
+		}
+		end_inlined(b, r->rows, f, 0, r->now_ns);
+		r->rows[f->row].end_ns = r->now_ns;
+	}
+	enter(b, r, e->to, is_plain, f->row);
 }
 
 INLINE void take_return(struct tree_builder *b, struct run *r, const struct flow_event *e)
@@ -288,9 +367,10 @@ INLINE void take_return(struct tree_builder *b, struct run *r, const struct flow
 		r->top = b->open;
 		return;
 	}
-	end_inlined(b, r, f, 0);
-	if (LIKELY(f->row != CALL_NONE))
+	if (LIKELY(f->row != CALL_NONE)) {
+		end_inlined(b, r->rows, f, 0, r->now_ns);
 		r->rows[f->row].end_ns = r->now_ns;
+	}
 	b->spans.items[f->spans] =
 		(struct span){f->call, e + 1, f->first_row, (uint32_t)r->row_count};
 	r->span_count = f->spans + 1;
@@ -301,20 +381,18 @@ INLINE void take_return(struct tree_builder *b, struct run *r, const struct flow
 /* Runs through the events; returns how many spans there are. */
 static size_t find_spans(struct tree_builder *b, const struct flow_event *events, size_t count)
 {
-	size_t rows_max = count * ROWS_PER_EVENT_MAX;
 	struct run r = {.top = b->open, .rows = b->trees->rows.items};
 
+	b->rows_max = count * ROWS_PER_EVENT_MAX;
 	for (const struct flow_event *e = events, *end = e + count; e < end; e++) {
 		if (UNLIKELY(e->time_ns < r.now_ns))
 			r.top = b->open;
 		r.now_ns = e->time_ns;
 		if (e->kind == FLOW_CALL || e->kind == FLOW_JUMP) {
 			if (UNLIKELY(r.row_count == b->trees->rows.capacity)) {
-				struct run copy = r;
-
-				if (r.row_count > rows_max || !make_room(b, &copy))
+				if (!make_room(b, r.row_count))
 					break;
-				r = copy;
+				r.rows = b->trees->rows.items;
 			}
 			if (e->kind == FLOW_CALL)
 				take_call(b, &r, e);
