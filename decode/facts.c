@@ -18,6 +18,7 @@ void facts_done(struct facts *f)
 	free(f->inline_parents);
 	free(f->lines);
 	vec_done(&f->line_chains);
+	map64_done(&f->drops);
 }
 
 /* Room for `need` items; those that are new hold what an own index or zeros say. */
@@ -128,4 +129,30 @@ size_t facts_line(struct facts *f, node_id node, const uint32_t **innermost)
 		return 0;
 	*innermost = f->line_chains.items + start + 1;
 	return f->line_chains.items[start];
+}
+
+/* pop %reg; add $8,%rsp; lea 8(%rsp),%rsp. */
+static bool facts_ask_drops(const struct facts *f, node_id node)
+{
+	static const uint8_t add[] = {0x48, 0x83, 0xc4, 8}, lea[] = {0x48, 0x8d, 0x64, 0x24, 8};
+	const struct node_cold *cold = &f->tables.cold[node];
+	const uint8_t *code = NULL;
+	size_t count = graph_code(f->graph, cold->space, cold->ip, &code);
+
+	return (count >= 1 && (code[0] & 0xf8) == 0x58) ||
+	       (count >= 2 && code[0] == 0x41 && (code[1] & 0xf8) == 0x58) ||
+	       (count >= sizeof add && memcmp(code, add, sizeof add) == 0) ||
+	       (count >= sizeof lea && memcmp(code, lea, sizeof lea) == 0);
+}
+
+bool facts_drops_return(struct facts *f, node_id node)
+{
+	uint32_t known = map64_get(&f->drops, node);
+
+	if (known == MAP64_NONE) {
+		known = facts_ask_drops(f, node);
+		if (!map64_set(&f->drops, node, known))
+			f->out_of_memory = true;
+	}
+	return known;
 }

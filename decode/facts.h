@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/map64.h"
 #include "common/vec.h"
 #include "decode/graph.h"
 
@@ -25,6 +26,7 @@ struct facts {
 	uint32_t *lines; /* indexed by node_id: start in line_chains; 0 = not asked yet */
 	size_t line_count;
 	VEC(uint32_t) line_chains; /* per line: count, then the innermost inline_id.v in turn */
+	struct map64 drops;        /* node_id -> facts_drops_return() */
 	bool out_of_memory;        /* sticky: what was answered since may be wrong */
 };
 
@@ -51,5 +53,9 @@ size_t facts_inline_chain(struct facts *f, uint32_t innermost, uint32_t chain[IN
 /* The innermost inlined frames that run in turn inside a node with NODE_INLINE_CHANGES;
  * returns how many. Valid until the next question. */
 size_t facts_line(struct facts *f, node_id node, const uint32_t **innermost);
+
+/* Does the code at this node, that was called from its own function, drop the return address?
+ * It finds out its own address, or jumps over data. */
+bool facts_drops_return(struct facts *f, node_id node);
 
 #endif

@@ -333,21 +333,6 @@ void strand_return(struct strand *s, node_id from, node_id to)
 
 /* ---- calls and jumps ---- */
 
-/* A call into its own function whose target drops the return address: it finds out its own
- * address, or jumps over data. pop %reg; add $8,%rsp; lea 8(%rsp),%rsp. */
-static bool strand_drops_return_address(struct strand *s, node_id to)
-{
-	static const uint8_t add[] = {0x48, 0x83, 0xc4, 8}, lea[] = {0x48, 0x8d, 0x64, 0x24, 8};
-	const struct node_cold *cold = strand_cold(s, to);
-	const uint8_t *code = NULL;
-	size_t count = graph_code(s->weave->graph, cold->space, cold->ip, &code);
-
-	return (count >= 1 && (code[0] & 0xf8) == 0x58) ||
-	       (count >= 2 && code[0] == 0x41 && (code[1] & 0xf8) == 0x58) ||
-	       (count >= sizeof add && memcmp(code, add, sizeof add) == 0) ||
-	       (count >= sizeof lea && memcmp(code, lea, sizeof lea) == 0);
-}
-
 void strand_call(struct strand *s, node_id from, node_id to)
 {
 	const struct node *n = strand_node(s, to);
@@ -355,7 +340,7 @@ void strand_call(struct strand *s, node_id from, node_id to)
 	if (strand_node(s, from)->flags & NODE_CALL_NEXT)
 		return;
 	if (!(n->flags & NODE_INTO_FUNCTION) && n->func == strand_node(s, from)->func && n->func &&
-	    strand_drops_return_address(s, to)) {
+	    facts_drops_return(&s->weave->facts, to)) {
 		strand_inline_to(s, to);
 		return;
 	}

@@ -286,15 +286,13 @@ static bool is_ordinary_entry(struct tree_builder *b, node_id node)
 	return n->kind != NODE_MISSING && role_is_ordinary(facts_role(&b->facts, n->func));
 }
 
-/* May a call to a node that is not plain be like any other? A function that calls into itself
- * may drop the return address. */
-static __attribute__((noinline)) bool is_ordinary_call(struct tree_builder *b,
-						       const struct flow_event *e)
+/* Does a call leave no frame behind? */
+static bool drops_frame(struct tree_builder *b, const struct flow_event *e)
 {
 	const struct node *from = &b->hot[e->from], *to = &b->hot[e->to];
 
-	return is_ordinary_entry(b, e->to) &&
-	       (to->flags & NODE_INTO_FUNCTION || !to->func || to->func != from->func);
+	return !(to->flags & NODE_INTO_FUNCTION) && to->func && to->func == from->func &&
+	       facts_drops_return(&b->facts, e->to);
 }
 
 INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_event *e)
@@ -303,7 +301,11 @@ INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_e
 		return;
 	node_id ret = return_node(b, e->from);
 	bool is_plain = entry_is_plain(b, e->to);
-	if (UNLIKELY(!ret || (!is_plain && !is_ordinary_call(b, e)))) {
+	if (UNLIKELY(!is_plain) && drops_frame(b, e)) {
+		inline_to(b, r, e->to);
+		return;
+	}
+	if (UNLIKELY(!ret || (!is_plain && !is_ordinary_entry(b, e->to)))) {
 		r->top = b->open;
 		return;
 	}
@@ -359,14 +361,33 @@ INLINE void take_jump(struct tree_builder *b, struct run *r, const struct flow_e
 	enter(b, r, e->to, is_plain, f->row);
 }
 
+/* The call that a return, for which the top frame does not wait, acts for, as in
+ * strand_return_in_thunk(); builder.open: none. A thunk's indirect jump is such a return. */
+static __attribute__((noinline)) struct open_call *
+leave_thunk(struct tree_builder *b, struct open_call *f, const struct flow_event *e, bool *jumps)
+{
+	enum func_role role = FUNC_PLAIN;
+
+	*jumps = true;
+	for (; f > b->open && f->row == CALL_NONE; f--) {
+		role = facts_role(&b->facts, b->hot[f->ret].func);
+		if (role == FUNC_INDIRECT_THUNK)
+			return f - 1;
+		if (role != FUNC_RETURN_THUNK)
+			break;
+		if (f - 1 > b->open && is_same_ip(b, f[-1].ret, e->to)) {
+			*jumps = false;
+			return f - 1;
+		}
+	}
+	role = facts_role(&b->facts, b->hot[e->from].func);
+	return role == FUNC_INDIRECT_THUNK ? f : b->open;
+}
+
 INLINE void take_return(struct tree_builder *b, struct run *r, const struct flow_event *e)
 {
 	struct open_call *f = r->top;
 
-	if (UNLIKELY(!is_same_ip(b, f->ret, e->to))) {
-		r->top = b->open;
-		return;
-	}
 	if (LIKELY(f->row != CALL_NONE)) {
 		end_inlined(b, r->rows, f, 0, r->now_ns);
 		r->rows[f->row].end_ns = r->now_ns;
@@ -388,21 +409,26 @@ static size_t find_spans(struct tree_builder *b, const struct flow_event *events
 		if (UNLIKELY(e->time_ns < r.now_ns))
 			r.top = b->open;
 		r.now_ns = e->time_ns;
-		if (e->kind == FLOW_CALL || e->kind == FLOW_JUMP) {
+		bool jumps = e->kind == FLOW_JUMP;
+		if (e->kind == FLOW_RETURN && r.top > b->open) {
+			if (UNLIKELY(!is_same_ip(b, r.top->ret, e->to)))
+				r.top = leave_thunk(b, r.top, e, &jumps);
+			if (LIKELY(!jumps)) {
+				take_return(b, &r, e);
+				continue;
+			}
+		}
+		if (e->kind == FLOW_CALL || jumps) {
 			if (UNLIKELY(r.row_count == b->trees->rows.capacity)) {
 				if (!make_room(b, r.row_count))
 					break;
 				r.rows = b->trees->rows.items;
 			}
-			if (e->kind == FLOW_CALL)
+			if (!jumps)
 				take_call(b, &r, e);
 			else if (r.top > b->open)
 				take_jump(b, &r, e);
-		} else if (r.top == b->open) {
-			continue;
-		} else if (LIKELY(e->kind == FLOW_RETURN)) {
-			take_return(b, &r, e);
-		} else if (e->kind == FLOW_STEP) {
+		} else if (e->kind == FLOW_STEP && r.top > b->open) {
 			inline_to(b, &r, e->to);
 		} else {
 			r.top = b->open;

@@ -1,8 +1,10 @@
 /* Which calls become trees. A story is words, an event each:
  *
- *     m>f   m calls f             f<m   f returns to m, behind its call
- *     f/g   f jumps to g          f:    execution goes on elsewhere in f (under inlined frames,
- *     !     something unusual           if f has some there)
+ *     m>f   m calls f                 f<m   f returns to m, behind its call
+ *     f/g   f jumps to g              f:    execution goes on elsewhere in f (there may be
+ *                                           inlined frames)
+ *     f@    f calls a place in f      f^g   f returns to g's first byte
+ *     !     something unusual
  *
  * and so are the trees: FIRST-END: the events, then the rows, each with "<" and its parent, or
  * "~" and the row that it replaced. Functions are letters; capitals are special. */
@@ -13,7 +15,13 @@
 #include "decode/tests/fake_code.h"
 #include "decode/tree.h"
 
-enum { CALL_OFF = 0x10, RETURN_OFF = CALL_OFF + CALL_BYTES, EXIT_OFF = 0x40, STEP_OFF = 0x50 };
+enum {
+	CALL_OFF = 0x10,
+	RETURN_OFF = CALL_OFF + CALL_BYTES,
+	EXIT_OFF = 0x40,
+	STEP_OFF = 0x50,
+	POP = 0x58
+};
 
 /* Functions and what is inlined: all of `i` from its step on; m's code behind `n` calls. */
 static void make_code(void)
@@ -22,6 +30,7 @@ static void make_code(void)
 		char name;
 		uint8_t role;
 	} special[] = {{'P', FUNC_PLT},          {'T', FUNC_INDIRECT_THUNK},
+		       {'U', FUNC_RETURN_THUNK}, {'E', FUNC_PERSONALITY},
 		       {'S', FUNC_SETJMP},       {'L', FUNC_LAZY_RESOLVER},
 		       {'X', FUNC_STACK_SWITCH}, {'R', FUNC_RETURN_TRAMPOLINE}};
 
@@ -34,6 +43,9 @@ static void make_code(void)
 		symbols.funcs[(uint8_t)special[i].name].role = special[i].role;
 	symbols.funcs['M'].module.v = MODULE_MISSING;
 	symbols.funcs['O'].module.v = 2; /* another module's */
+	symbols.code[0].ip = symbols.funcs['D'].start + STEP_OFF;
+	symbols.code[0].bytes[0] = POP;
+	symbols.code[0].count = symbols.code_count = 1;
 	symbols.inline_count = 2;
 	symbols.inlines[1].start = symbols.funcs['i'].start + STEP_OFF;
 	symbols.inlines[1].end = symbols.funcs['i'].start + FUNC_BYTES;
@@ -65,6 +77,13 @@ static struct flow_event event(const char *word)
 		graph.hot[place(a, EXIT_OFF)].kind = NODE_JUMP;
 		return (struct flow_event){
 			.kind = FLOW_JUMP, .from = place(a, EXIT_OFF), .to = place(b, 0)};
+	case '@':
+		graph.hot[place(a, CALL_OFF)].kind = NODE_CALL;
+		return (struct flow_event){
+			.kind = FLOW_CALL, .from = place(a, CALL_OFF), .to = place(a, STEP_OFF)};
+	case '^':
+		return (struct flow_event){
+			.kind = FLOW_RETURN, .from = place(a, EXIT_OFF), .to = place(b, 0)};
 	case ':': return (struct flow_event){.kind = FLOW_STEP, .to = place(a, STEP_OFF)};
 	default: return (struct flow_event){.kind = FLOW_PTWRITE};
 	}
@@ -152,7 +171,7 @@ Test(tree, calls_that_have_not)
 
 Test(tree, neighbours_are_one)
 {
-	check("m>f f<m m>g g<m m>h h>k k<h h<m", "0-8: f g h k<h");
+	check("m>f f<m m>E E<m m>h h>k k<h h<m", "0-8: f E h k<h");
 	/* Not when something happens between, or the frame's inlined frames may change. */
 	check("m>f f<m m: m>g g<m", "0-2: f 3-5: g");
 	check("j>f f<j j>g g<j", "0-4: f g");
@@ -175,6 +194,22 @@ Test(tree, transparent_code_is_not_drawn)
 	check("m>f f>P P/O O>h h<O O<f f<m", "0-7: f O<f h<O");
 	check("m>T T/f f<m", "0-3: f");
 	check("m>f f/T T/g g<m", "0-4: f g~f");
+}
+
+Test(tree, thunks_act_for_their_callers)
+{
+	check("m>T T@ T^g g<m", "0-4: g");
+	check("m>f f/T T@ T^g g<m", "0-5: f g~f");
+	check("m>f f/U U@ U<m", "0-4: f");
+	check("m>f f>g g/U U@ U<f f<m", "0-6: f g<f");
+	check("m>f f>g g<f f@ f^g g<m", "1-3: g"); /* no thunk */
+	check("T@ T^g g>h h<g g<m", "2-4: h");
+}
+
+Test(tree, calls_inside_a_function)
+{
+	check("m>f f@ f<f f<m", "0-4: f f<f");
+	check("m>D D@ D<m", "0-3: D"); /* pops its return address */
 }
 
 Test(tree, inlined_frames)
