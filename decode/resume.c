@@ -496,6 +496,20 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		strand_enter_missing(s, from);
 }
 
+/* Until now it is not known what ran in the missing code on top. */
+static void strand_draw_missing(struct strand *s)
+{
+	const struct frame *f = &s->stack.items[s->top];
+	const struct call *row = f->call == CALL_NONE ? NULL : &s->thread->calls.items[f->call];
+
+	if (f->kind != FRAME_MISSING || !row || row->kind != CALL_BRACKET)
+		return;
+	const struct bracket *b = &s->weave->trace->brackets.items[row->what];
+	if (b->kind == BRACKET_MISSING_FRAME)
+		strand_bracket(s, weave_bracket(s->weave, BRACKET_MISSING_CODE, b->node, 0),
+			       s->off_ns);
+}
+
 void strand_on_resume(struct strand *s, node_id to, unsigned how)
 {
 	bool missing =
@@ -506,6 +520,7 @@ void strand_on_resume(struct strand *s, node_id to, unsigned how)
 		return;
 	}
 	if (missing && s->stack.count) {
+		strand_draw_missing(s);
 		strand_reenter(s, to); /* only the frames of the missing code are unknown */
 	} else {
 		bool damage = loss_is_damage(s->off_cause);
@@ -535,5 +550,7 @@ void strand_finish(struct strand *s)
 {
 	if (s->state == STRAND_NEW)
 		return;
+	if (s->state == STRAND_LOST && s->stack.count)
+		strand_draw_missing(s);
 	strand_end_segment(s);
 }
