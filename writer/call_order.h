@@ -33,6 +33,15 @@ static inline uint32_t call_order_next(struct call_order *o)
 	return call_order_next_run(o);
 }
 
+/* Takes back the call that was just returned: it comes next again. */
+static inline void call_order_undo(struct call_order *o, uint32_t call)
+{
+	if (o->thread->calls.items[call].flags & CALL_ROOT)
+		o->root--;
+	else
+		o->call--;
+}
+
 /* The call that draws this one: itself, or the one it was merged into; CALL_NONE = neither.
  * The earlier call has the smaller index, so chains end. */
 static inline uint32_t call_drawn(const struct thread *t, uint32_t call)

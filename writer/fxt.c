@@ -142,9 +142,14 @@ static void fxt_new_generation(struct fxt *f)
 	       (f->refs.count - f->fixed_strings - 1) * sizeof *f->refs.items);
 }
 
+bool fxt_strings_fit(const struct fxt *f, unsigned count)
+{
+	return f->last_string + count <= FXT_STRINGS_MAX;
+}
+
 void fxt_strings_reserve(struct fxt *f, unsigned count)
 {
-	if (f->last_string + count > FXT_STRINGS_MAX)
+	if (!fxt_strings_fit(f, count))
 		fxt_new_generation(f);
 }
 

@@ -69,6 +69,8 @@ void fxt_done(struct fxt *f);
 fxt_ref fxt_string(struct fxt *f, const char *text);
 /* A string that is never recycled. Only before the first fxt_string(). */
 fxt_ref fxt_string_fixed(struct fxt *f, const char *text);
+/* Do the next `count` fxt_string() fit this generation? */
+bool fxt_strings_fit(const struct fxt *f, unsigned count);
 /* The next `count` fxt_string() do not start a new generation. */
 void fxt_strings_reserve(struct fxt *f, unsigned count);
 
@@ -98,16 +100,42 @@ static inline uint64_t *fxt_event_start(struct fxt *f)
 	return (uint64_t *)(void *)(f->out.data + f->out.bytes);
 }
 
-static inline void fxt_event_finish(struct fxt *f, uint64_t *start, const uint64_t *end,
+/* The first word of an event without category and name (fxt_header_names). */
+static inline uint64_t fxt_header(enum fxt_event_type type, size_t words, unsigned args,
+				  uint8_t thread)
+{
+	return 4 | (uint64_t)words << 4 | (uint64_t)type << 16 | (uint64_t)args << 20 |
+	       (uint64_t)thread << 24;
+}
+
+static inline uint64_t fxt_header_names(fxt_ref category, fxt_ref name)
+{
+	return (uint64_t)category << 32 | (uint64_t)name << 48;
+}
+
+/* The same of a header that is there. */
+static inline uint64_t fxt_header_names_of(uint64_t header)
+{
+	return header >> 32 << 32;
+}
+
+/* The two words that begin an event which ends before `end`; returns `end`. */
+static inline uint64_t *fxt_event(uint64_t *start, uint64_t *end, enum fxt_event_type type,
+				  unsigned args, uint8_t thread, fxt_ref category, fxt_ref name,
+				  uint64_t ts)
+{
+	start[0] = fxt_header(type, (size_t)(end - start), args, thread) |
+		   fxt_header_names(category, name);
+	start[1] = ts;
+	return end;
+}
+
+static inline void fxt_event_finish(struct fxt *f, uint64_t *start, uint64_t *end,
 				    enum fxt_event_type type, unsigned args, uint8_t thread,
 				    fxt_ref category, fxt_ref name, uint64_t ts)
 {
-	uint64_t words = (uint64_t)(end - start);
-
-	start[0] = 4 | words << 4 | (uint64_t)type << 16 | (uint64_t)args << 20 |
-		   (uint64_t)thread << 24 | (uint64_t)category << 32 | (uint64_t)name << 48;
-	start[1] = ts;
-	f->out.bytes += words * sizeof *start;
+	fxt_event(start, end, type, args, thread, category, name, ts);
+	f->out.bytes += (size_t)(end - start) * sizeof *start;
 }
 
 enum fxt_arg_type {

@@ -9,6 +9,10 @@ libwriter_a_SOURCES = \
   writer/output.c writer/output.h \
   writer/segments_text.c writer/segments_text.h \
   writer/slice_args.c writer/slice_args.h \
+  writer/slice_block.c writer/slice_block.h \
+  writer/slice_encode.c writer/slice_encode.h \
+  writer/slice_marks.c writer/slice_marks.h \
+  writer/slice_path.c writer/slice_path.h \
   writer/slice_refs.c writer/slice_refs.h \
   writer/stats.c writer/stats.h \
   writer/symbols_text.c writer/symbols_text.h \

@@ -41,9 +41,9 @@ static size_t join_at(const struct thread *t, uint64_t ns)
 
 /* A call that goes on across losses: by what evidence, and how much is missing. With several
  * losses, of the weakest kind of evidence. */
-static void args_stitched(const struct slices *s, const struct call *call, struct slice_args *a)
+static void args_stitched(const struct slices *s, const struct thread *t, const struct call *call,
+			  struct slice_args *a)
 {
-	const struct thread *t = s->thread;
 	size_t end = join_at(t, call->end_ns), gaps = 0;
 	const struct join *weakest = NULL;
 	uint64_t gap_ns = 0;
@@ -70,7 +70,8 @@ static void args_stitched(const struct slices *s, const struct call *call, struc
 	args_unsigned(a, s->fixed[FIXED_CONFIRMED_BY], weakest->agreeing);
 }
 
-void slice_args_marks(const struct slices *s, const struct call *call, struct slice_args *a)
+void slice_args_marks(const struct slices *s, const struct thread *t, const struct call *call,
+		      struct slice_args *a)
 {
 	static const struct {
 		uint16_t flag;
@@ -84,7 +85,7 @@ void slice_args_marks(const struct slices *s, const struct call *call, struct sl
 	bool start = call->flags & CALL_START_INFERRED, end = call->flags & CALL_END_INFERRED;
 
 	if (call->flags & CALL_STITCHED)
-		args_stitched(s, call, a);
+		args_stitched(s, t, call, a);
 	if (start || end)
 		slice_args_string(a, s->fixed[FIXED_INFERRED],
 				  s->fixed[start && end ? FIXED_START_AND_END

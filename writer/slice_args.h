@@ -19,7 +19,8 @@ struct slice_args {
 
 void slice_args_string(struct slice_args *a, fxt_ref name, fxt_ref value);
 /* Of a call with any of MARK_FLAGS. */
-void slice_args_marks(const struct slices *s, const struct call *call, struct slice_args *a);
+void slice_args_marks(const struct slices *s, const struct thread *t, const struct call *call,
+		      struct slice_args *a);
 void slice_args_bracket(const struct slices *s, const struct bracket *bracket,
 			struct slice_args *a);
 void slice_args_full(const struct slices *s, const struct call *call, struct slice_args *a);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "writer/names.h"
@@ -56,8 +57,12 @@ static const char *const fixed_texts[FIXED_COUNT] = {
 	[FIXED_WALL_TIME_NS] = "wall_time_ns",
 };
 
-void slice_refs_init(struct slices *s)
+bool slice_refs_init(struct slices *s)
 {
+	/* One more, for brackets that do not exist. */
+	s->bracket_names = calloc(s->trace->brackets.count + 1, sizeof *s->bracket_names);
+	if (!s->bracket_names)
+		return false;
 	for (int i = 0; i < FIXED_COUNT; i++)
 		s->fixed[i] = fxt_string_fixed(&s->fxt, fixed_texts[i]);
 	for (int i = 0; i < JOIN_EVIDENCE_COUNT; i++)
@@ -65,18 +70,31 @@ void slice_refs_init(struct slices *s)
 			fxt_string_fixed(&s->fxt, join_evidence_name((enum join_evidence)i));
 	for (int i = 0; i < LOSS_COUNT; i++)
 		s->loss[i] = fxt_string_fixed(&s->fxt, loss_name((enum loss)i));
+	return true;
 }
 
-void slice_refs_reserve(struct slices *s)
+void slice_refs_done(struct slices *s)
 {
-	fxt_strings_reserve(&s->fxt, STRINGS_PER_EVENT);
-	if (s->generation == s->fxt.generation)
-		return;
-	s->generation = s->fxt.generation;
+	for (int kind = 0; kind <= CALL_BRACKET; kind++) {
+		vec_done(&s->refs[kind].slices);
+		vec_done(&s->refs[kind].full);
+	}
+	free(s->bracket_names);
+}
+
+bool slice_refs_fit(const struct slices *s)
+{
+	return fxt_strings_fit(&s->fxt, STRINGS_PER_EVENT);
+}
+
+void slice_refs_forget(struct slices *s)
+{
+	fxt_strings_reserve(&s->fxt, FXT_STRINGS_MAX);
 	for (int kind = 0; kind < CALL_BRACKET; kind++)
 		if (s->refs[kind].slices.count)
 			memset(s->refs[kind].slices.items, 0,
 			       s->refs[kind].slices.count * sizeof *s->refs[kind].slices.items);
+	memset(s->bracket_names, 0, (s->trace->brackets.count + 1) * sizeof *s->bracket_names);
 }
 
 fxt_ref slice_refs_ip(struct slices *s, uint64_t ip)
@@ -95,17 +113,14 @@ static const char *file_line(const struct slices *s, str_id file, uint32_t line,
 	return scratch;
 }
 
-uint64_t slice_refs_header(fxt_ref category, fxt_ref name)
-{
-	return (uint64_t)category << 32 | (uint64_t)name << 48;
-}
-
-/* Items up to and including `at`, the new ones zero. */
+/* Items up to and including `at`, the new ones zero. They may move: nobody else may look. */
 static bool refs_grow(struct slices *s, void **items, size_t *count, size_t *capacity,
 		      size_t item_bytes, size_t at)
 {
 	if (at < *count)
 		return true;
+	if (output_drain(s->output, NULL) != ERR_NONE)
+		return false; /* the next block meets the error */
 	if (!vec_reserve_(items, capacity, at + 1, item_bytes)) {
 		s->fxt.out.failed = true;
 		return false;
@@ -149,44 +164,44 @@ static void frame_make_full(struct slices *s, node_id node)
 		refs->call_site = slice_refs_ip(s, cold->branch_ip);
 }
 
-static struct slice_refs frame_refs_make(struct slices *s, node_id node)
+/* As it stands in struct slice_refs. */
+static uint64_t refs_header(fxt_ref category, fxt_ref name, bool has_ip)
+{
+	return fxt_header_names(category, name) | fxt_header(FXT_COMPLETE, 3u + has_ip, has_ip, 0);
+}
+
+static void frame_define(struct slices *s, node_id node)
 {
 	char scratch[NAME_SCRATCH_BYTES];
 
 	if (!REFS_GROW(s, &s->refs[CALL_FRAME].slices, node))
-		return (struct slice_refs){0};
+		return;
 	struct slice_refs *refs = &s->refs[CALL_FRAME].slices.items[node];
+	if (refs->header)
+		return;
 	bool kernel = node && s->names->graph.hot[node].flags & NODE_KERNEL;
-	refs->header = slice_refs_header(s->fixed[kernel ? FIXED_KERNEL : FIXED_FUNCTION],
-					 fxt_string(&s->fxt, name_frame(s->names, node, scratch)));
-	if (node && s->options->args != FXT_ARGS_NONE)
+	bool has_ip = node && s->options->args != FXT_ARGS_NONE;
+	refs->header =
+		refs_header(s->fixed[kernel ? FIXED_KERNEL : FIXED_FUNCTION],
+			    fxt_string(&s->fxt, name_frame(s->names, node, scratch)), has_ip);
+	if (has_ip)
 		fxt_arg_string(&refs->ip_arg, s->fixed[FIXED_IP],
 			       slice_refs_ip(s, s->names->graph.cold[node].ip));
 	if (node && s->options->args == FXT_ARGS_FULL)
 		frame_make_full(s, node);
-	return *refs;
 }
 
-struct slice_refs slice_refs_frame(struct slices *s, node_id node)
-{
-	if (node < s->refs[CALL_FRAME].slices.count &&
-	    s->refs[CALL_FRAME].slices.items[node].header)
-		return s->refs[CALL_FRAME].slices.items[node];
-	return frame_refs_make(s, node);
-}
-
-struct slice_refs slice_refs_inlined(struct slices *s, inline_id id)
+static void inlined_define(struct slices *s, inline_id id)
 {
 	char scratch[NAME_SCRATCH_BYTES];
 
-	if (id.v < s->refs[CALL_INLINED].slices.count &&
-	    s->refs[CALL_INLINED].slices.items[id.v].header)
-		return s->refs[CALL_INLINED].slices.items[id.v];
 	if (!REFS_GROW(s, &s->refs[CALL_INLINED].slices, id.v))
-		return (struct slice_refs){0};
+		return;
 	struct slice_refs *refs = &s->refs[CALL_INLINED].slices.items[id.v];
-	refs->header = slice_refs_header(s->fixed[FIXED_INLINED],
-					 fxt_string(&s->fxt, name_inlined(s->names, id)));
+	if (refs->header)
+		return;
+	refs->header = refs_header(s->fixed[FIXED_INLINED],
+				   fxt_string(&s->fxt, name_inlined(s->names, id)), false);
 	const struct inline_frame *frame =
 		id.v ? symbolizer_inline_get(s->names->symbolizer, id) : NULL;
 	if (frame && frame->call_line && s->options->args == FXT_ARGS_FULL &&
@@ -196,5 +211,55 @@ struct slice_refs slice_refs_inlined(struct slices *s, inline_id id)
 		s->refs[CALL_INLINED].full.items[id.v].call_site =
 			fxt_string(&s->fxt, file_line(s, file, frame->call_line, scratch));
 	}
-	return *refs;
+}
+
+static size_t bracket_index(const struct slices *s, const struct call *call)
+{
+	return call->what < s->trace->brackets.count ? call->what : s->trace->brackets.count;
+}
+
+static void bracket_define(struct slices *s, const struct call *call)
+{
+	const struct bracket *bracket = slice_bracket(s, call);
+	fxt_ref *name = &s->bracket_names[bracket_index(s, call)];
+	char scratch[NAME_SCRATCH_BYTES];
+
+	if (*name)
+		return;
+	if (bracket && bracket->node)
+		frame_define(s, bracket->node);
+	*name = fxt_string(&s->fxt, name_call(s->trace, s->names, call, scratch));
+}
+
+void slice_refs_define(struct slices *s, const struct call *call)
+{
+	switch ((enum call_kind)call->kind) {
+	case CALL_FRAME:
+		if (s->options->args == FXT_ARGS_FULL && call->site)
+			frame_define(s, call->site);
+		frame_define(s, call->what);
+		break;
+	case CALL_INLINED: inlined_define(s, (inline_id){call->what}); break;
+	case CALL_BRACKET: bracket_define(s, call); break;
+	}
+}
+
+const struct bracket *slice_bracket(const struct slices *s, const struct call *call)
+{
+	return call->kind == CALL_BRACKET && call->what < s->trace->brackets.count
+		       ? &s->trace->brackets.items[call->what]
+		       : NULL;
+}
+
+struct slice_refs slice_refs_of(const struct slices *s, const struct call *call)
+{
+	if (call->kind != CALL_BRACKET)
+		return s->refs[call->kind].slices.items[call->what];
+	const struct bracket *bracket = slice_bracket(s, call);
+	struct slice_refs refs = {
+		.header = fxt_header_names(s->fixed[FIXED_GAP],
+					   s->bracket_names[bracket_index(s, call)])};
+	if (bracket && bracket->node)
+		refs.ip_arg = s->refs[CALL_FRAME].slices.items[bracket->node].ip_arg;
+	return refs;
 }

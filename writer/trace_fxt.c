@@ -85,7 +85,6 @@ static uint8_t tasks_name_thread(struct tasks *tasks, struct slices *s, task_id 
 	uint8_t index = fxt_thread(&s->fxt, ids.pid, ids.tid);
 	char scratch[NAME_SCRATCH_BYTES];
 
-	slice_refs_reserve(s);
 	const char *name = name_task(s->names, task, s->trace->end_ns, scratch);
 	if (!tasks_name_process(tasks, s, task, ids.pid))
 		s->fxt.out.failed = true;
@@ -143,7 +142,6 @@ static void write_start(struct slices *s)
 {
 	const struct fxt_options *options = s->options;
 
-	slice_refs_reserve(s);
 	fxt_ref program = fxt_string(&s->fxt, "pt-decode");
 	fxt_name_process(&s->fxt, ID_DECODER, program);
 	fxt_name_thread(&s->fxt, ID_DECODER, ID_DECODER, program, s->fixed[FIXED_PROCESS]);
@@ -162,20 +160,33 @@ static void write_start(struct slices *s)
 	s->counts->instants++;
 }
 
+static void write_instant(struct slices *s, struct instant_row *row, uint8_t thread_ref)
+{
+	instant_define(s, row);
+	uint64_t *start = fxt_event_start(&s->fxt);
+	if (!start)
+		return;
+	uint64_t *end = instant_put(s, row, thread_ref, start);
+	s->fxt.out.bytes += (size_t)(end - start) * sizeof *start;
+	s->counts->instants++;
+}
+
 /* Instants of threads of which no code was traced. */
 static enum err write_other_instants(struct slices *s, struct tasks *tasks, struct error *error)
 {
 	enum err err = ERR_NONE;
 
 	for (size_t i = 0; i < s->instants.rows.count && err == ERR_NONE; i++) {
-		const struct instant_row *row = &s->instants.rows.items[i];
+		struct instant_row *row = &s->instants.rows.items[i];
 
 		/* A name is worth a track only where there is something to be named. */
 		if (row->source == INSTANT_NAME ||
 		    map64_get(&tasks->traced, row->task) != MAP64_NONE)
 			continue;
-		instant_write(s, row, tasks_thread(tasks, s, (task_id){row->task}));
-		err = slices_flush(s, false, error);
+		err = slices_reserve(s, error);
+		write_instant(s, row, tasks_thread(tasks, s, (task_id){row->task}));
+		if (err == ERR_NONE)
+			err = slices_flush(s, false, error);
 	}
 	return err;
 }
@@ -203,7 +214,6 @@ static int frequency_compare(const void *a, const void *b)
 
 static void write_frequency(struct slices *s, const struct frequency *f, uint32_t mhz)
 {
-	slice_refs_reserve(s);
 	fxt_ref name = fxt_string(&s->fxt, "CPU frequency");
 	uint8_t thread = decoder_thread(s);
 	uint64_t *start = fxt_event_start(&s->fxt);
@@ -234,10 +244,12 @@ static enum err write_frequencies(struct slices *s, struct error *error)
 
 		if (map64_get(&last, (uint32_t)sorted[i].cpu) == mhz)
 			continue;
+		err = slices_reserve(s, error);
 		write_frequency(s, &sorted[i], mhz);
 		if (!map64_set(&last, (uint32_t)sorted[i].cpu, mhz))
 			s->fxt.out.failed = true;
-		err = slices_flush(s, false, error);
+		if (err == ERR_NONE)
+			err = slices_flush(s, false, error);
 	}
 	map64_done(&last);
 	free(sorted);
@@ -260,18 +272,26 @@ enum err trace_fxt_write(const struct trace *trace, const struct trace_names *na
 		write_start(&s);
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++) {
 		const struct thread *thread = &trace->threads.items[i];
-		uint8_t thread_ref = tasks_own_track(&tasks, &s, thread);
 
-		err = slices_write_thread(&s, thread, thread_ref, error);
+		err = slices_reserve(&s, error);
+		if (err == ERR_NONE)
+			err = slices_write_thread(&s, thread, tasks_own_track(&tasks, &s, thread),
+						  error);
 		if (err == ERR_NONE && !map64_set(&tasks.traced, thread->task.v, 1))
 			err = error_set(error, ERR_NOMEM, "out of memory for thread names");
 	}
+	if (err == ERR_NONE)
+		err = slices_finish(&s, error);
 	if (err == ERR_NONE && !options->traced_threads_only)
 		err = write_other_instants(&s, &tasks, error);
 	if (err == ERR_NONE)
 		err = write_frequencies(&s, error);
 	if (err == ERR_NONE)
 		err = slices_flush(&s, true, error);
+	/* Of what is freed here nothing may be made any more. */
+	enum err drained = output_drain(output, err == ERR_NONE ? error : NULL);
+	if (err == ERR_NONE)
+		err = drained;
 	counts->string_records = s.fxt.string_records;
 	tasks_done(&tasks);
 	slices_done(&s);

@@ -35,6 +35,7 @@ struct fxt_options {
 	bool traced_threads_only; /* no events of threads that have no calls: they were not asked for */
 	bool has_wall_clock;
 	uint64_t wall_ns;         /* ns since 1970 at trace->start_ns */
+	uint32_t block_calls;     /* encoded at a time; 0 = as many as are good */
 };
 
 struct fxt_counts {
@@ -42,6 +43,8 @@ struct fxt_counts {
 	uint64_t flows, instants, counters;
 	uint64_t string_records;  /* more than distinct strings where the table was recycled */
 	uint64_t bytes;           /* before compression */
+	uint64_t blocks;          /* of slices */
+	uint64_t blocks_again;    /* of those, encoded twice: see slice_block.c */
 };
 
 MUST_CHECK enum err trace_fxt_write(const struct trace *trace, const struct trace_names *names,

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "decode/flow.h"
+#include "writer/slice_args.h"
 #include "writer/slice_refs.h"
-#include "writer/trace_slices.h"
 
 static int instant_compare(const void *a, const void *b)
 {
@@ -76,79 +76,56 @@ void instants_done(struct instants *in)
 	vec_done(&in->rows);
 }
 
-/* What to say of a row; `title` is room for a name made here. */
-struct instant_text {
-	const char *name, *detail; /* detail: "" = none */
-	enum fixed_string category;
-	uint64_t ip; /* 0 = none */
-	bool has_value;
-	uint64_t value;
-};
-
-static struct instant_text instant_describe(const struct slices *s, const struct instant_row *row,
-					    char title[64])
+void instant_define(struct slices *s, struct instant_row *row)
 {
 	const struct sideband *sideband = s->names->sideband;
-	struct instant_text text = {.name = title, .detail = "", .category = FIXED_EVENT};
+	const char *name, *detail = "";
+	char title[64];
+	uint64_t ip = 0;
 
 	if (row->source == INSTANT_EVENT) {
 		const struct instant *instant = &sideband->instants.items[row->index];
 
-		text.name = intern_text(&sideband->names, instant->name);
-		text.detail = intern_text(&sideband->names, instant->detail);
-		text.ip = instant->ip;
+		name = intern_text(&sideband->names, instant->name);
+		detail = intern_text(&sideband->names, instant->detail);
+		ip = instant->ip;
 	} else if (row->source == INSTANT_NAME) {
 		/* Perfetto shows one name per thread; others it had are events. */
-		const struct task_name *name = &sideband->task_names.items[row->index];
+		const struct task_name *task_name = &sideband->task_names.items[row->index];
 
-		text.category = FIXED_TASK;
-		snprintf(title, 64, "%s: %s", name->exec ? "exec" : "comm",
-			 intern_text(&sideband->names, name->comm));
+		snprintf(title, sizeof title, "%s: %s", task_name->exec ? "exec" : "comm",
+			 intern_text(&sideband->names, task_name->comm));
+		name = title;
 	} else {
 		const struct trace_mark *mark = &s->trace->marks.items[row->index];
 
-		text.name = mark->kind == FLOW_PTWRITE ? "ptwrite"
-			    : mark->kind == FLOW_POWER ? "power"
-						       : "event";
-		text.ip = mark->node ? s->names->graph.cold[mark->node].ip : 0;
-		text.has_value = true;
-		text.value = mark->payload;
+		name = mark->kind == FLOW_PTWRITE ? "ptwrite"
+		       : mark->kind == FLOW_POWER ? "power"
+						  : "event";
+		ip = mark->node ? s->names->graph.cold[mark->node].ip : 0;
 	}
-	if (!text.name[0])
-		text.name = "event";
-	return text;
+	row->name = fxt_string(&s->fxt, name[0] ? name : "event");
+	row->detail = row->ip = 0;
+	if (s->options->args == FXT_ARGS_NONE)
+		return;
+	row->detail = fxt_string(&s->fxt, detail);
+	if (ip)
+		row->ip = slice_refs_ip(s, ip);
 }
 
-void instant_write(struct slices *s, const struct instant_row *row, uint8_t thread_ref)
+uint64_t *instant_put(const struct slices *s, const struct instant_row *row, uint8_t thread_ref,
+		      uint64_t *w)
 {
-	char title[64];
-	struct instant_text text = instant_describe(s, row, title);
-	fxt_ref detail = 0, ip = 0;
-	unsigned args = 0;
+	struct slice_args args = {.w = w + 2};
+	enum fixed_string category = row->source == INSTANT_NAME ? FIXED_TASK : FIXED_EVENT;
 
-	slice_refs_reserve(s);
-	fxt_ref name = fxt_string(&s->fxt, text.name);
-	if (s->options->args != FXT_ARGS_NONE) {
-		detail = fxt_string(&s->fxt, text.detail);
-		ip = text.ip ? slice_refs_ip(s, text.ip) : 0;
+	if (row->source == INSTANT_MARK) {
+		args.w = fxt_arg_long(args.w, FXT_ARG_POINTER, s->fixed[FIXED_VALUE],
+				      s->trace->marks.items[row->index].payload);
+		args.count++;
 	}
-	uint64_t *start = fxt_event_start(&s->fxt);
-	if (!start)
-		return;
-	uint64_t *w = start + 2;
-	if (text.has_value) {
-		w = fxt_arg_long(w, FXT_ARG_POINTER, s->fixed[FIXED_VALUE], text.value);
-		args++;
-	}
-	if (detail) {
-		w = fxt_arg_string(w, s->fixed[FIXED_DETAIL], detail);
-		args++;
-	}
-	if (ip) {
-		w = fxt_arg_string(w, s->fixed[FIXED_IP], ip);
-		args++;
-	}
-	fxt_event_finish(&s->fxt, start, w, FXT_INSTANT, args, thread_ref, s->fixed[text.category],
-			 name, slices_time(s, row->time_ns));
-	s->counts->instants++;
+	slice_args_string(&args, s->fixed[FIXED_DETAIL], row->detail);
+	slice_args_string(&args, s->fixed[FIXED_IP], row->ip);
+	return fxt_event(w, args.w, FXT_INSTANT, args.count, thread_ref, s->fixed[category],
+			 row->name, slices_time(s, row->time_ns));
 }

@@ -1,12 +1,11 @@
 /* The slices of threads as FXT events: the part of trace_fxt.c that runs once per call.
  *
- *     slices_init -> slices_write_thread ... -> slices_done
+ *     slices_init -> slices_write_thread ... -> slices_finish -> slices_done
  *
  * Also holds what all of trace_fxt.c shares: the encoder, the fixed strings, the caches. */
 #ifndef WRITER_TRACE_SLICES_H
 #define WRITER_TRACE_SLICES_H
 
-#include "common/map64.h"
 #include "common/vec.h"
 #include "writer/fxt.h"
 #include "writer/trace_fxt.h"
@@ -28,9 +27,10 @@ enum fixed_string {
 	FIXED_COUNT
 };
 
-/* What every slice of a function says, ready to be put into its event. */
+/* What every slice of a function says. */
 struct slice_refs {
-	uint64_t header; /* category and name, in their place; 0 = not made yet, or forgotten */
+	uint64_t header; /* first word of its event, complete and without other arguments, of
+			    thread 0; 0 = not made yet, or forgotten */
 	uint64_t ip_arg; /* the argument "ip"; 0 = none */
 };
 
@@ -40,49 +40,27 @@ struct full_refs {
 	fxt_ref call_site; /* where this node calls, or this frame was inlined */
 };
 
-/* A slice that contains the next one, or might. */
-struct open_slice {
-	uint64_t end_ns;
-	uint32_t call;
-	uint8_t state; /* enum open_state in trace_slices.c */
-};
-
 struct slices {
 	const struct trace *trace;
 	const struct trace_names *names;
 	const struct fxt_options *options;
 	struct output *output;
-	struct fxt_counts *counts;
-	struct fxt fxt;
+	struct fxt_counts *counts; /* of all blocks that were settled */
+	struct fxt fxt;            /* what the caller writes: the head of the next block */
 	fxt_ref fixed[FIXED_COUNT], evidence[JOIN_EVIDENCE_COUNT], loss[LOSS_COUNT];
-	uint32_t generation; /* of the refs below */
 	/* By kind of call, and there by node_id or inline_id; none for brackets. */
 	struct refs_table {
 		VEC(struct slice_refs) slices;
 		VEC(struct full_refs) full; /* empty without FXT_ARGS_FULL */
 	} refs[CALL_BRACKET + 1];
+	fxt_ref *bracket_names; /* by bracket */
 	struct instants instants;
 	uint64_t last_flow;
 
-	/* Of the thread being written. */
-	const struct thread *thread;
-	uint8_t thread_ref;
-	VEC(struct open_slice) open; /* [0] stands for the thread itself */
-	uint32_t depth;              /* drawn slices in `open` */
-	uint64_t floor_ns;           /* no later event starts before */
-	uint64_t instant_ns;         /* of the next instant; UINT64_MAX = none */
-	size_t instant, instant_end; /* rows */
-	VEC(uint64_t) special;       /* bit per call: in `paired`, or has arrows */
-	VEC(uint64_t) paired;        /* bit per call: must be begin and end */
-	struct map64 arrow_heads;    /* call -> its first arrow_ends item */
-	VEC(struct arrow_end) arrow_ends;
-	VEC(uint64_t) flows;         /* by arrow: id while it is under way */
-};
-
-struct arrow_end {
-	uint32_t arrow;
-	uint32_t next; /* of the same call; MAP64_NONE = none */
-	bool is_start;
+	struct slice_block *block;  /* being filled; NULL = none */
+	uint32_t room;              /* in it, see trace_slices.c */
+	struct slice_marks *marks;  /* of the thread being written; NULL = its last run has them */
+	struct slice_path *reached; /* where the block settled last ended */
 };
 
 /* Prepares an encoder with the file's head. s is zeroed before. */
@@ -93,7 +71,11 @@ MUST_CHECK enum err slices_init(struct slices *s, const struct trace *trace,
 /* thread_ref: see fxt_thread(). */
 MUST_CHECK enum err slices_write_thread(struct slices *s, const struct thread *thread,
 					uint8_t thread_ref, struct error *error);
-/* Hands encoded bytes over if there is a block of them, or if `all`. */
+/* Behind the last thread: what is written by the caller from here on comes behind all slices. */
+MUST_CHECK enum err slices_finish(struct slices *s, struct error *error);
+/* Before the strings of an event: room for all of them. */
+MUST_CHECK enum err slices_reserve(struct slices *s, struct error *error);
+/* Hands over what the caller wrote if there is a block of it, or if `all`. */
 MUST_CHECK enum err slices_flush(struct slices *s, bool all, struct error *error);
 /* Time in the file: since the trace's start, never negative. */
 uint64_t slices_time(const struct slices *s, uint64_t ns);

@@ -78,7 +78,8 @@ static void fill(struct fake *f)
 
 static enum err run_all(const struct fake *f, const char *path)
 {
-	struct fxt_options full = {.args = FXT_ARGS_FULL, .has_wall_clock = true};
+	struct fxt_options full = {
+		.args = FXT_ARGS_FULL, .has_wall_clock = true, .block_calls = 1000};
 	struct run_stats run = {.output = path};
 	struct output *output = NULL;
 	struct fxt_counts counts;

@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/file_map.h"
 #include "decode/flow.h"
 #include "writer/tests/fake.h"
 #include "writer/tests/fxt_read.h"
 
-/* Writes the fake's trace and reads it back; it must be sound. */
-static struct fxt_read write_and_read(struct fake *f, const struct fxt_options *options,
-				      struct fxt_counts *counts)
+static struct fxt_read write_once(struct fake *f, const struct fxt_options *options,
+				  unsigned threads, struct fxt_counts *counts, struct buffer *bytes)
 {
 	char path[] = "/tmp/trace-fxt-test-XXXXXX";
 	struct output *output;
@@ -22,17 +22,72 @@ static struct fxt_read write_and_read(struct fake *f, const struct fxt_options *
 	int fd = mkstemp(path);
 
 	cr_assert_geq(fd, 0);
-	cr_assert_eq(output_open(path, OUTPUT_BINARY, 1, &output, &error), ERR_NONE, "%s",
+	cr_assert_eq(output_open(path, OUTPUT_BINARY, threads, &output, &error), ERR_NONE, "%s",
 		     error.message);
 	cr_assert_eq(trace_fxt_write(&f->trace, &f->names, options, output, counts, &error),
 		     ERR_NONE, "%s", error.message);
 	cr_assert_eq(output_commit(output, &error), ERR_NONE);
 	cr_assert_eq(output_bytes(output), counts->bytes);
 	output_free(output);
+	close(fd);
 	cr_assert_eq(file_map_open(path, &map, NULL), ERR_NONE);
 	cr_assert(fxt_read(&read, map.data, map.bytes), "%s", read.error);
+	cr_assert(buffer_reserve(bytes, map.bytes));
+	memcpy(bytes->data, map.data, map.bytes);
+	bytes->bytes = map.bytes;
 	file_map_done(&map);
 	remove(path);
+	return read;
+}
+
+static void expect_equal(const struct buffer *a, const struct buffer *b)
+{
+	cr_assert_eq(a->bytes, b->bytes);
+	cr_assert_eq(memcmp(a->data, b->data, a->bytes), 0);
+}
+
+/* Writes the fake's trace and reads it back; it must be sound. The blocks in which it is
+ * encoded and the threads that do it may not be seen. */
+static struct fxt_read write_and_read(struct fake *f, const struct fxt_options *options,
+				      struct fxt_counts *counts)
+{
+	struct buffer bytes = {0}, shown = {0};
+	struct fxt_read read = write_once(f, options, 1, counts, &bytes);
+
+	fxt_read_show(&read, &shown);
+	for (uint32_t calls = 1; calls <= 1000; calls = calls * 10 + 1) {
+		struct fxt_options small = *options;
+		struct buffer first = {0};
+
+		small.block_calls = calls;
+		for (unsigned threads = 1; threads <= 5; threads += 2) {
+			struct buffer again = {0}, again_shown = {0};
+			struct fxt_counts again_counts;
+			struct fxt_read again_read =
+				write_once(f, &small, threads, &again_counts, &again);
+
+			fxt_read_show(&again_read, &again_shown);
+			fxt_read_done(&again_read);
+			expect_equal(&again_shown, &shown);
+			buffer_done(&again_shown);
+			cr_assert_eq(again_counts.slices, counts->slices);
+			cr_assert_eq(again_counts.flows, counts->flows);
+			cr_assert_eq(again_counts.instants, counts->instants);
+			cr_assert_eq(again_counts.too_deep, counts->too_deep);
+			cr_assert_eq(again_counts.clamped, counts->clamped);
+			if (counts->clamped == 0)
+				cr_assert_eq(again_counts.blocks_again, 0);
+			if (threads == 1) {
+				first = again;
+				continue;
+			}
+			expect_equal(&again, &first);
+			buffer_done(&again);
+		}
+		buffer_done(&first);
+	}
+	buffer_done(&bytes);
+	buffer_done(&shown);
 	return read;
 }
 
@@ -306,8 +361,8 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 		     "      10+10 function a {ip=0x10}\n"
 		     "    20+0 function c {ip=0x30 tail=true} <-1 ->2\n"
 		     "    20+10 function b {ip=0x20 tail=true} <-2 ->2 ->3\n"
-		     "    30+10 function c {ip=0x30} <-3\n"
-		     "    40+10 function a {ip=0x10} <-2\n");
+		     "    30+10 function c {ip=0x30} <-2\n"
+		     "    40+10 function a {ip=0x10} <-3\n");
 	fake_done(&f);
 }
 
@@ -349,6 +404,80 @@ Test(trace_fxt, a_trace_that_contradicts_itself_is_held_in_shape)
 	struct fxt_read read = write_and_read(&f, &basic, &counts);
 	cr_assert_gt(counts.clamped, 0);
 	cr_assert_gt(counts.slices, 1000);
+	fxt_read_done(&read);
+	struct buffer bytes = {0};
+	read = write_once(&f, &(struct fxt_options){.block_calls = 1}, 3, &counts, &bytes);
+	cr_assert_gt(counts.blocks_again, 0, "wrong guesses are found");
+	fxt_read_done(&read);
+	buffer_done(&bytes);
+	fake_done(&f);
+}
+
+/* The path to these calls is not looked for: their blocks wait for the ones before. */
+Test(trace_fxt, a_recursion_too_deep_to_guess_its_path_is_encoded_in_order)
+{
+	struct fxt_options blocks = {.block_calls = 5000};
+	struct buffer one = {0}, three = {0};
+	struct fxt_counts counts;
+	struct fake f;
+	enum { DEEP = 100000 };
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10);
+	struct thread *t = fake_thread(&f, fake_task(&f, 1, 1, "t"));
+	f.trace.end_ns = 2 * DEEP;
+	uint32_t parent = CALL_NONE;
+	for (uint64_t i = 0; i < DEEP; i++)
+		parent = fake_call(t, parent, a, i, 2 * DEEP - i, 0);
+	fake_call(t, CALL_NONE, a, 2 * DEEP, 2 * DEEP + 1, 0);
+	fake_segment(t, 0, 2 * DEEP + 1);
+	struct fxt_read read = write_once(&f, &blocks, 1, &counts, &one);
+	cr_assert_eq(counts.slices, FXT_DEPTH_MAX + 1);
+	cr_assert_gt(counts.blocks_again, 0);
+	cr_assert_lt(counts.blocks_again, counts.blocks - 5);
+	fxt_read_done(&read);
+	read = write_once(&f, &blocks, 3, &counts, &three);
+	fxt_read_done(&read);
+	expect_equal(&one, &three);
+	buffer_done(&one);
+	buffer_done(&three);
+	fake_done(&f);
+}
+
+Test(trace_fxt, more_instants_than_the_string_table_holds)
+{
+	enum { INSTANTS = 40000 };
+	struct fake f;
+	struct fxt_counts counts;
+	char text[32];
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10);
+	task_id task = fake_task(&f, 1, 1, "t");
+	struct thread *t = fake_thread(&f, task);
+	uint32_t root = fake_call(t, CALL_NONE, a, 0, INSTANTS, 0);
+	fake_call(t, root, a, 10, 10, 0);
+	fake_call(t, root, a, INSTANTS - 100, INSTANTS, 0);
+	fake_segment(t, 0, INSTANTS);
+	f.trace.end_ns = 2 * INSTANTS;
+	for (uint64_t i = 0; i < INSTANTS; i++) {
+		struct instant instant = {.time_ns = i + 50, .task = task};
+
+		cr_assert(intern_string(&f.sideband.names, "e", &instant.name));
+		snprintf(text, sizeof text, "number %d", (int)i);
+		cr_assert(intern_string(&f.sideband.names, text, &instant.detail));
+		cr_assert(vec_push(&f.sideband.instants, instant));
+	}
+	struct fxt_read read = write_and_read(&f, &basic, &counts);
+	const struct fxt_track *track = &read.tracks.items[1];
+	cr_assert_eq(track->slices.count, INSTANTS + 3);
+	for (size_t i = 0; i < INSTANTS; i++) {
+		size_t at = i + 2 + (i >= INSTANTS - 150); /* behind the last call */
+
+		snprintf(text, sizeof text, "detail=number %zu", i);
+		cr_assert_str_eq(track->slices.items[at].args, text);
+	}
+	cr_assert_gt(counts.string_records, 32767);
 	fxt_read_done(&read);
 	fake_done(&f);
 }

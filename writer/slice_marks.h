@@ -1,0 +1,53 @@
+/* What must be known of a thread's calls before any is drawn, as it depends on calls that
+ * come later: which are drawn by begin and end, and where arrows start and end. */
+#ifndef WRITER_SLICE_MARKS_H
+#define WRITER_SLICE_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/map64.h"
+#include "common/vec.h"
+#include "decode/trace.h"
+#include "writer/fxt.h"
+#include "writer/trace_fxt.h"
+
+/* A flow event at a call. */
+struct arrow_end {
+	uint64_t flow;
+	uint32_t next; /* of the same call, made before; MAP64_NONE = none */
+	uint8_t type;  /* enum fxt_event_type */
+	uint8_t kind;  /* enum arrow_kind */
+};
+
+struct slice_marks {
+	uint64_t *special;        /* bit per call: in `paired`, or has arrows */
+	uint64_t *paired;         /* bit per call: must be begin and end */
+	struct map64 arrow_heads; /* call -> its arrow end made last */
+	VEC(struct arrow_end) arrow_ends;
+};
+
+static inline bool mark_get(const uint64_t *bits, uint32_t call)
+{
+	return bits[call / 64] >> call % 64 & 1;
+}
+
+/* The first marked call in [call, end); `end` = none. */
+uint32_t mark_next(const uint64_t *bits, uint32_t call, uint32_t end);
+
+/* Left out because of --min-duration? What is lost is shown at any length. */
+bool call_is_loss(const struct trace *trace, const struct call *call);
+static inline bool call_is_short(const struct trace *trace, const struct fxt_options *options,
+				 const struct call *call)
+{
+	return call->end_ns - call->start_ns < options->min_duration_ns &&
+	       !call_is_loss(trace, call);
+}
+
+/* NULL when memory is short. last_flow: the number of flows so far. */
+struct slice_marks *slice_marks_new(const struct trace *trace, const struct thread *thread,
+				    const struct fxt_options *options, uint64_t *last_flow);
+void slice_marks_free(struct slice_marks *m);
+
+#endif
