@@ -2,7 +2,7 @@
  * the branches that were taken, our engine always, libipt where it can (see below).
  *
  * The input is the program (a slot of 16 bytes of code per two bytes) and then the choices of
- * its run; when these are used up, the run ends. */
+ * its run; when these are used up, the run ends. A program may be kernel code, which is poked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,8 @@ enum {
 	SLOT_BYTES = 16,
 	CPU_STACK = 64,
 	WAITING_MAX = 512,
+	POKES_MAX = 256,
+	POKE_BYTES = 5,
 };
 
 enum slot_kind { COND, JUMP, CALL, RETURN, CALL_INDIRECT, JUMP_INDIRECT, NOTHING, SYSCALL };
@@ -41,6 +43,11 @@ struct machine {
 	uint64_t cpu_stack[CPU_STACK]; /* the CPU's: ring */
 	size_t cpu_depth, cpu_top;
 	bool may_change_returns;
+	uint64_t base;
+	uint8_t file[SLOTS * SLOT_BYTES]; /* the code in one of its states */
+	struct text_poke pokes[POKES_MAX];
+	uint8_t poked[POKES_MAX][2][POKE_BYTES]; /* their bytes, old and new */
+	size_t poke_count;
 	bool changed_return; /* a return went elsewhere: libipt keeps its entry, we pop it */
 	VEC(struct edge) edges;
 	VEC(uint8_t) trace;
@@ -118,9 +125,9 @@ static void put_psb(struct machine *m)
 
 /* ---- the program and its run ---- */
 
-static uint64_t slot_ip(unsigned slot)
+static uint64_t slot_ip(const struct machine *m, unsigned slot)
 {
-	return FLOW_FIXTURE_BASE + (uint64_t)slot % SLOTS * SLOT_BYTES;
+	return m->base + (uint64_t)slot % SLOTS * SLOT_BYTES;
 }
 
 static void assemble(struct machine *m, unsigned n)
@@ -142,8 +149,8 @@ static void assemble(struct machine *m, unsigned n)
 
 	memcpy(at, forms[s->kind].bytes, forms[s->kind].count);
 	if (forms[s->kind].relative) {
-		uint64_t end = slot_ip(n) + s->offset + forms[s->kind].count + 4u;
-		int32_t relative = (int32_t)(slot_ip(s->target) - end);
+		uint64_t end = slot_ip(m, n) + s->offset + forms[s->kind].count + 4u;
+		int32_t relative = (int32_t)(slot_ip(m, s->target) - end);
 
 		memcpy(at + forms[s->kind].count, &relative, 4);
 	}
@@ -153,6 +160,7 @@ static void load_program(struct machine *m, const uint8_t *data)
 {
 	memset(m->code, 0x90, sizeof m->code);
 	m->may_change_returns = data[0] & 0x80;
+	m->base = data[1] & 0x80 ? FLOW_FIXTURE_KERNEL : FLOW_FIXTURE_BASE;
 	for (unsigned i = 0; i < SLOTS; i++) {
 		m->slots[i] = (struct slot){.kind = data[2 * i] & 7,
 					    .target = data[2 * i + 1] % SLOTS,
@@ -160,11 +168,12 @@ static void load_program(struct machine *m, const uint8_t *data)
 		/* Direct branches lead down: a FUP's ip is passed once between two packets. */
 		if (i == SLOTS - 1)
 			m->slots[i].kind = JUMP_INDIRECT;
-		else if (m->slots[i].kind == JUMP || m->slots[i].kind == CALL)
+		else if (m->slots[i].kind == JUMP || m->slots[i].kind == CALL ||
+			 m->slots[i].kind == NOTHING)
 			m->slots[i].target = (uint8_t)(i + 1 + data[2 * i + 1] % (SLOTS - 1 - i));
 		assemble(m, i);
 	}
-	m->ip = slot_ip(0);
+	m->ip = slot_ip(m, 0);
 }
 
 static void take_edge(struct machine *m, enum flow_kind kind, uint64_t from, uint64_t to)
@@ -188,7 +197,7 @@ static void push(struct machine *m, uint64_t ip)
 static void return_to(struct machine *m, uint64_t from)
 {
 	bool elsewhere = m->depth == 0 || (m->may_change_returns && (choice(m) & 31) == 31);
-	uint64_t to = elsewhere ? slot_ip(choice(m)) : m->waiting[m->depth - 1];
+	uint64_t to = elsewhere ? slot_ip(m, choice(m)) : m->waiting[m->depth - 1];
 	bool compressed = m->cpu_depth && m->cpu_stack[m->cpu_top] == to;
 
 	m->changed_return |= m->cpu_depth && !compressed;
@@ -216,12 +225,12 @@ static void stop_and_go(struct machine *m, uint64_t at)
 /* Runs the branch of the slot that ip is in. */
 static void run_slot(struct machine *m)
 {
-	unsigned n = (unsigned)((m->ip - FLOW_FIXTURE_BASE) / SLOT_BYTES);
+	unsigned n = (unsigned)((m->ip - m->base) / SLOT_BYTES);
 	struct slot *s = &m->slots[n];
-	uint64_t at = slot_ip(n) + s->offset, target = slot_ip(s->target);
+	uint64_t at = slot_ip(m, n) + s->offset, target = slot_ip(m, s->target);
 
 	if (s->kind == NOTHING || m->ip > at) {
-		m->ip = slot_ip(n) + SLOT_BYTES; /* behind the branch: on to the next slot */
+		m->ip = slot_ip(m, n) + SLOT_BYTES; /* behind the branch: on to the next slot */
 		return;
 	}
 	switch (s->kind) {
@@ -241,13 +250,13 @@ static void run_slot(struct machine *m)
 		break;
 	case RETURN: return_to(m, at); break;
 	case CALL_INDIRECT:
-		target = slot_ip(choice(m));
+		target = slot_ip(m, choice(m));
 		push(m, at + 2);
 		put_ip(m, 0x0d, target);
 		take_edge(m, FLOW_CALL, at, target);
 		break;
 	case JUMP_INDIRECT:
-		target = slot_ip(choice(m));
+		target = slot_ip(m, choice(m));
 		put_ip(m, 0x0d, target);
 		take_edge(m, FLOW_BRANCH, at, target);
 		break;
@@ -259,8 +268,47 @@ static void run_slot(struct machine *m)
 	}
 }
 
+/* Turns a jump into nothing, or back, as the kernel does with its static keys: while it is
+ * interrupted. */
+static void poke(struct machine *m)
+{
+	unsigned n = choice(m) % SLOTS;
+	struct slot *s = &m->slots[n];
+	uint8_t *code = m->code + n * SLOT_BYTES + s->offset;
+
+	if (m->base != FLOW_FIXTURE_KERNEL || m->poke_count == POKES_MAX ||
+	    (s->kind != JUMP && s->kind != NOTHING))
+		return;
+	struct text_poke *p = &m->pokes[m->poke_count];
+	uint8_t(*bytes)[POKE_BYTES] = m->poked[m->poke_count++];
+	put_ip(m, 0x1d, m->ip); /* FUP */
+	put_byte(m, 0x01);
+	take_edge(m, FLOW_END, m->ip, 0);
+	memcpy(bytes[0], code, POKE_BYTES);
+	s->kind = s->kind == JUMP ? NOTHING : JUMP;
+	memset(code, 0x90, POKE_BYTES);
+	assemble(m, n);
+	memcpy(bytes[1], code, POKE_BYTES);
+	*p = (struct text_poke){.time_ns = m->tsc,
+				.ip = slot_ip(m, n) + s->offset,
+				.bytes = bytes[1],
+				.old_bytes = bytes[0],
+				.count = POKE_BYTES,
+				.old_count = POKE_BYTES};
+	put_byte(m, 0x19);
+	put(m, &m->tsc, 7);
+	m->tsc += 1000;
+	put(m, "\x99\x01", 2);
+	put_ip(m, 0x11, m->ip);
+	take_edge(m, FLOW_BEGIN, 0, m->ip);
+}
+
 static void run(struct machine *m)
 {
+	bool is_old_file = choice(m) & 1;
+
+	if (is_old_file)
+		memcpy(m->file, m->code, sizeof m->code);
 	put_psb(m);
 	while (m->choices < m->end) {
 		uint8_t what = choice(m);
@@ -270,9 +318,13 @@ static void run(struct machine *m)
 		} else if (what == 1) {
 			put_ip(m, 0x1d, m->ip); /* FUP */
 			stop_and_go(m, m->ip);
+		} else if (what == 2) {
+			poke(m);
 		}
 		run_slot(m);
 	}
+	if (!is_old_file)
+		memcpy(m->file, m->code, sizeof m->code);
 	put_ip(m, 0x1d, m->ip);
 	put_byte(m, 0x01);
 	take_edge(m, FLOW_END, m->ip, 0);
@@ -335,6 +387,18 @@ static void decode(struct flow_fixture *f, const struct machine *m, const struct
 	flow_libipt_free(libipt);
 }
 
+/* The graph looks at them when it begins. */
+static void add_pokes(struct flow_fixture *f, const struct machine *m)
+{
+	struct sideband *s = &f->sideband;
+
+	graph_free(f->graph);
+	for (size_t i = 0; i < m->poke_count; i++)
+		check(vec_push(&s->text_pokes, m->pokes[i]));
+	check(graph_new(s, f->symbolizer, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE, &f->graph, NULL) ==
+	      ERR_NONE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct machine *m = calloc(1, sizeof *m);
@@ -350,7 +414,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	m->end = data + size;
 	load_program(m, data);
 	run(m);
-	flow_fixture_init(&fixture, m->code, sizeof m->code, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE);
+	flow_fixture_init(&fixture, m->file, sizeof m->file, GRAPH_SPLIT_JUMPS | GRAPH_NO_INLINE);
+	add_pokes(&fixture, m);
 	struct aux_extent extent = {.data = m->trace.items, .bytes = m->trace.count};
 	check(vec_push(&buffer.extents, extent));
 	check(pieces_find(&fixture.sideband, &buffer, &pieces) == ERR_NONE);
@@ -359,6 +424,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		decode(&fixture, m, &pieces, true);
 	pieces_done(&pieces);
 	vec_done(&buffer.extents);
+	vec_done(&fixture.sideband.text_pokes);
 	flow_fixture_done(&fixture);
 	vec_done(&m->edges);
 	vec_done(&m->trace);
