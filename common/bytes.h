@@ -40,6 +40,17 @@ static inline const uint8_t *bytes_take(struct bytes *b, size_t n)
 	return p;
 }
 
+/* The next `count` items, or NULL. */
+static inline const uint8_t *bytes_array(struct bytes *b, uint64_t count, size_t item_bytes)
+{
+	if (count > bytes_left(b) / item_bytes) {
+		b->failed = true;
+		b->p = b->end;
+		return NULL;
+	}
+	return bytes_take(b, (size_t)count * item_bytes);
+}
+
 static inline uint64_t load_le(const uint8_t *p, size_t n)
 {
 	uint64_t value = 0;

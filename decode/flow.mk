@@ -2,8 +2,8 @@
 libdecode_a_SOURCES += \
   decode/dump_edges.c decode/dump_edges.h \
   decode/dump_packets.c decode/dump_packets.h \
-  decode/flow.c decode/flow_context.c decode/flow_packet.c decode/flow_resume.c \
-  decode/flow_state.h \
+  decode/flow.c decode/flow_context.c decode/flow_packet.c decode/flow_place.c \
+  decode/flow_resume.c decode/flow_walk.c decode/flow_state.h \
   decode/flow_filter.c decode/flow_filter.h \
   decode/flow_libipt.c \
   decode/flow_time.c decode/flow_time.h \

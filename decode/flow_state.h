@@ -1,6 +1,6 @@
-/* The state of a flow decoder, shared by the walk (flow.c), which runs from branch to branch
+/* The state of a flow decoder, shared by the walk (flow_walk.c), which runs from branch to branch
  * on TNT and TIP packets, and the handling of everything else (flow_packet.c): tracing on and
- * off, interrupts, losses and what comes after them. Internal to these two. */
+ * off, interrupts, losses and what comes after them. Internal to the flow_*.c files. */
 #ifndef DECODE_FLOW_STATE_H
 #define DECODE_FLOW_STATE_H
 
@@ -108,7 +108,15 @@ struct flow {
 	node_id targets[FLOW_TARGETS];
 };
 
+/* flow_walk.c: on at f->node by TNT bits and TIPs, to a packet of another kind, which is handled,
+ * or to where bits and code disagree, which is a gap. */
+void flow_walk(struct flow *f);
+
 /* flow.c */
+/* The buffer is full of events that wait for a time: more room, or an estimate. */
+void flow_make_room(struct flow *f);
+/* The node that a stack entry returns to; 0 = unknown. */
+node_id flow_return_node(struct flow *f, node_id entry);
 void flow_emit(struct flow *f, enum flow_kind kind, unsigned cause, node_id from, node_id to,
 	       uint32_t data);
 node_id flow_target(struct flow *f, uint64_t ip);
@@ -143,10 +151,6 @@ void flow_note_lost_bits(struct flow *f, uint64_t tnt);
 /* flow_packet.c: one packet at f->p, which the walk cannot use. */
 void flow_packet(struct flow *f);
 void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes);
-/* f->node is a return to unknown code, by its bit: a gap. */
-bool flow_return_unknown(struct flow *f);
-/* A TNT bit is at hand, but the branch at f->node needs a TIP: looks for it further on. */
-bool flow_deferred_tip(struct flow *f);
 /* f->node has no code: a gap. */
 void flow_no_code(struct flow *f);
 /* The PSB+ at the start of the piece. */
@@ -154,8 +158,25 @@ void flow_start_piece(struct flow *f);
 /* Its end: up to where the next one starts. */
 void flow_end_piece(struct flow *f);
 
+static inline bool flow_is_time_packet(uint8_t kind)
+{
+	return kind == PACKET_TSC || kind == PACKET_TMA || kind == PACKET_MTC ||
+	       kind == PACKET_CYC || kind == PACKET_CBR;
+}
+
 /* The kind of the next packet from p on that tells about the flow; PACKET_KIND_COUNT = none. */
 uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p);
+
+/* flow_place.c */
+/* Along direct branches to the line that holds ip; then f->node starts there. */
+bool flow_walk_to(struct flow *f, uint64_t ip);
+/* Along direct branches to the one that left traced code, where the packet says it went or, if it
+ * does not say, the address filter ends. */
+void flow_walk_out(struct flow *f, bool has_ip, uint64_t ip);
+/* f->node is a return to unknown code, by its bit: a gap. */
+bool flow_return_unknown(struct flow *f);
+/* A TNT bit is at hand, but the branch at f->node needs a TIP: looks for it further on. */
+bool flow_deferred_tip(struct flow *f);
 
 /* flow_resume.c */
 /* A branch at f->node that consumes one bit. False: it consumes none, or not this one. */

@@ -7,7 +7,7 @@ libperfdata_a_SOURCES = \
   decode/feature.c decode/feature.h \
   decode/perfdata.c decode/perfdata.h \
   decode/perfdata_walk.c decode/perfdata_walk.h \
-  decode/record.c decode/record.h \
+  decode/record.c decode/record.h decode/record_sample.c \
   decode/tracepoint.c decode/tracepoint.h
 libperfdata_a_CPPFLAGS = $(AM_CPPFLAGS) $(LIBPERF_CPPFLAGS)
 libperfdata_a_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(TRACEEVENT_CFLAGS)
