@@ -278,6 +278,16 @@ static bool aligner_step(struct aligner *a, const struct join *join, struct alig
 	return true;
 }
 
+/* Could L0 be A's innermost frame, with the same functions beneath? */
+static bool aligner_same_functions(const struct aligner *a)
+{
+	for (size_t i = 0; i < a->levels.count && i + 1 < a->chain.count; i++)
+		if (a->levels.items[i].func && a->chain.items[i + 1].func &&
+		    a->levels.items[i].func != a->chain.items[i + 1].func)
+			return false;
+	return true;
+}
+
 bool aligner_find(struct aligner *a, const struct join *join, struct alignment *best)
 {
 	*best = (struct alignment){.evidence = JOIN_NONE};
@@ -289,7 +299,7 @@ bool aligner_find(struct aligner *a, const struct join *join, struct alignment *
 	long top = (long)a->chain.count - 1;
 	bool same_place = join->lost_at && join->resumed_at &&
 			  a->g.cold[join->lost_at].ip == a->g.cold[join->resumed_at].ip;
-	if (best->evidence == JOIN_NONE && same_place) {
+	if (best->evidence == JOIN_NONE && same_place && aligner_same_functions(a)) {
 		best->depth = top;
 		best->evidence = JOIN_RESUME_POINT;
 		best->candidates = 1;
