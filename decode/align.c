@@ -10,7 +10,7 @@
 
 enum {
 	STEP_NS_MAX = 10,      /* a branch takes no longer */
-	COMPARED_MAX = 1 << 16 /* pairs of levels that a join may compare one by one */
+	COMPARED_MAX = 1 << 14 /* pairs of levels that a join may compare one by one */
 };
 
 /* z[i] = length of the longest common prefix of text and text[i..]. */
@@ -154,6 +154,23 @@ static void aligner_match_each(struct aligner *a, size_t n, long level, struct a
 	}
 }
 
+bool aligner_allows(struct aligner *a, long depth)
+{
+	long top = (long)a->chain.count - 1, m = (long)a->levels.count;
+
+	for (long i = m; i > 0; i--) {
+		long k = depth - i + 1; /* the frame that returned into level i */
+		enum pair pair =
+			k < 0 || k > top || a->chain.items[top - k].wait == 0
+				? PAIR_UNKNOWN
+				: aligner_pair(a, (size_t)(top - k), &a->levels.items[i - 1]);
+
+		if (pair != PAIR_UNKNOWN)
+			return pair == PAIR_AGREES;
+	}
+	return true;
+}
+
 /* Keys for "nothing known": equal to no other. */
 enum { KEY_UNKNOWN_A = -2, KEY_UNKNOWN_B = -3 };
 
@@ -222,7 +239,7 @@ static bool aligner_functions(struct aligner *a, struct alignment *best)
 
 /* How far in the levels can be those of A: where a return address in the overlap disagrees,
  * all further in are others. */
-static long aligner_innermost(const struct aligner *a, long depth)
+long aligner_innermost(const struct aligner *a, long depth)
 {
 	long top = (long)a->chain.count - 1, m = (long)a->levels.count;
 	long level = depth < m ? depth : m;

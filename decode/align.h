@@ -49,6 +49,11 @@ struct alignment {
 /* Finds the depth for which the evidence is best; evidence JOIN_NONE = there is none. False
  * when memory is short. */
 bool aligner_find(struct aligner *a, const struct join *join, struct alignment *best);
+/* Do the outermost levels that both sides know agree, if there are any? */
+bool aligner_allows(struct aligner *a, long depth);
+/* How far in the levels can be those of A: where a return address in the overlap disagrees,
+ * all further in are others. */
+long aligner_innermost(const struct aligner *a, long depth);
 void aligner_done(struct aligner *a);
 
 #endif

@@ -11,56 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/align.h"
-#include "decode/callers.h"
-#include "decode/lifetime.h"
-#include "decode/precedent.h"
+#include "decode/joiner.h"
 
 enum {
-	INLINE_DEPTH_MAX = 64,
 	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
 	LOOK_BACK = 8,       /* segments that a join may reach over */
-	PRECEDENTS_MIN = 4,  /* fewer prove nothing */
-	PRECEDENTS_ODDS = 3, /* to draw two frames as one misleads more than the reverse */
 };
-
-struct joiner {
-	struct thread *thread;
-	struct callers callers;
-	struct lifetimes lifetimes;
-	struct precedents precedents;
-	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
-	uint32_t top;         /* A's innermost open row, maybe inlined */
-	uint32_t kept;        /* innermost row that goes on across the last join */
-	VEC(uint32_t) home;   /* segment of each thread->roots item */
-	struct row_list {
-		VEC(uint32_t) rows;
-	} * beneath; /* per segment: roots that later segments found, outermost last */
-};
-
-/* A frame that an exception has passed, known by nothing but that. */
-static bool call_is_unknown(const struct call *c)
-{
-	return c->expected && c->what == 0;
-}
-
-static uint32_t joiner_row(const struct joiner *j, uint32_t row)
-{
-	const struct call *calls = j->thread->calls.items;
-
-	while (row != CALL_NONE && calls[row].flags & CALL_HIDDEN)
-		row = call_is_unknown(&calls[row]) && calls[row].site == CALL_NONE
-			      ? calls[row].parent
-			      : calls[row].site;
-	return row;
-}
-
-static uint32_t joiner_func(const struct joiner *j, uint32_t row)
-{
-	const struct call *c = &j->thread->calls.items[row];
-
-	return c->kind == CALL_FRAME ? j->known.g.hot[c->what].func : 0;
-}
 
 node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *c)
 {
@@ -110,45 +66,6 @@ static bool joiner_add_level(struct joiner *j, uint32_t row, uint32_t inner)
 	return vec_push(&j->known.levels, level);
 }
 
-/* L0: the frame in which the segment starts. */
-static uint32_t segment_first_row(const struct thread *t, const struct segment *seg)
-{
-	if (seg->first_call >= seg->end_call)
-		return CALL_NONE;
-	const struct call *c = &t->calls.items[seg->first_call];
-	return c->kind == CALL_INLINED || c->flags & CALL_ROOT ? CALL_NONE : seg->first_call;
-}
-
-static void joiner_name(struct call *passed, node_id node, bool sure)
-{
-	passed->what = node;
-	passed->site = 0;
-	passed->flags &= (uint16_t)~CALL_HIDDEN;
-	passed->flags |= sure ? 0 : CALL_AMBIGUOUS;
-}
-
-/* Frames that an exception has passed, in turn from `inner` out to one that is known: they are
- * those that call each other so elsewhere, for `sure` if no others do. */
-static void joiner_name_passed(struct joiner *j, const struct segment *seg, bool sure)
-{
-	struct call *calls = j->thread->calls.items;
-	const uint32_t *roots = j->thread->roots.items;
-	uint32_t inner = segment_first_row(j->thread, seg);
-
-	for (uint32_t i = seg->first_root; i < seg->end_root; inner = roots[i++]) {
-		struct call *c = &calls[roots[i]];
-		bool last = i + 1 < seg->end_root && !call_is_unknown(&calls[roots[i + 1]]);
-		bool only;
-
-		if (inner == CALL_NONE || !call_is_unknown(c) || c->site != CALL_NONE)
-			continue;
-		node_id node = callers_expected(&j->callers, joiner_func(j, inner),
-						last ? joiner_func(j, roots[i + 1]) : 0, &only);
-		if (node && (only || !sure))
-			joiner_name(c, node, only);
-	}
-}
-
 /* L0, then L1 .. Lm of a segment: its own roots, and what later segments found beneath them. */
 static bool joiner_levels(struct joiner *j, size_t s)
 {
@@ -171,285 +88,6 @@ static bool joiner_levels(struct joiner *j, size_t s)
 }
 
 /* ---- deciding and carrying out ---- */
-
-/* Index in thread->roots, which is in the order of rows. */
-static size_t joiner_root_index(const struct joiner *j, uint32_t row)
-{
-	size_t low = 0, high = j->thread->roots.count;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (j->thread->roots.items[mid] < row)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* The segment that an outermost row belongs to. */
-static uint32_t joiner_home(const struct joiner *j, uint32_t row)
-{
-	const struct thread *t = j->thread;
-	size_t low = 0, high = t->segments.count;
-
-	if (t->calls.items[row].flags & CALL_ROOT)
-		return j->home.items[joiner_root_index(j, row)];
-	while (high - low > 1) {
-		size_t mid = (low + high) / 2;
-
-		if (t->segments.items[mid].first_call <= row)
-			low = mid;
-		else
-			high = mid;
-	}
-	return (uint32_t)low;
-}
-
-/* Does level i continue A's frame chain[at]? */
-static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at,
-			     const struct join *join)
-{
-	uint32_t x = j->known.chain.items[at].row;
-	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
-
-	if (lc->kind != xc->kind)
-		return false;
-	if (lc->kind == CALL_BRACKET)
-		return true; /* missing code on both sides */
-	uint32_t func = joiner_func(j, x);
-	if (func != joiner_func(j, l) && !call_is_unknown(lc))
-		return false;
-	uint64_t age = join->lost_ns > xc->start_ns ? join->lost_ns - xc->start_ns : 0;
-	uint64_t gap = join->resumed_ns - join->lost_ns;
-	uint64_t rest = lc->end_ns > join->resumed_ns ? lc->end_ns - join->resumed_ns : 0;
-	/* Both made calls: is it known what such calls, so far apart, mean? */
-	if (i > 0 && at > 0) {
-		struct precedent_case here = {
-			.before = j->known.chain.items[at - 1].wait,
-			.after = j->known.levels.items[i - 1].landed,
-			.age_ns = age,
-			.gap_ns = gap,
-			.rest_ns = rest,
-			.older = xc->flags & (CALL_ROOT | CALL_START_INFERRED),
-			.longer = lc->flags & CALL_END_INFERRED || lc->end_ns == TIME_NONE};
-		struct precedent seen = precedents_count(&j->precedents, &here);
-
-		if (seen.count >= PRECEDENTS_MIN)
-			return seen.one_ns >= PRECEDENTS_ODDS * seen.two_ns;
-	}
-	return lifetimes_continues(&j->lifetimes, func, age, gap, rest);
-}
-
-static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
-{
-	struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
-
-	xc->end_ns = lc->end_ns;
-	xc->flags &= (uint16_t)~CALL_END_INFERRED;
-	xc->flags |= CALL_STITCHED | (lc->flags & (CALL_END_INFERRED | CALL_UNWOUND));
-	lc->flags |= CALL_HIDDEN;
-	lc->site = x;
-}
-
-/* The inlined frames in which A's frame chain[at] made its call (or stood, the innermost) go
- * on in those that B opened when it landed in `l`. Returns the innermost row that goes on. */
-static uint32_t joiner_merge_inlined(struct joiner *j, uint32_t l, long at)
-{
-	const struct call *calls = j->thread->calls.items;
-	uint32_t x = j->known.chain.items[at].row, open[INLINE_DEPTH_MAX], landed = l + 1;
-	uint32_t row =
-		at > 0 ? joiner_row(j, calls[j->known.chain.items[at - 1].row].parent) : j->top;
-	uint32_t kept = x;
-	size_t depth = 0;
-
-	for (; row != CALL_NONE && row != x && depth < INLINE_DEPTH_MAX;
-	     row = joiner_row(j, calls[row].parent))
-		open[depth++] = row;
-	for (uint32_t outer = l; depth > 0 && landed < j->thread->calls.count; landed++) {
-		const struct call *c = &calls[landed], *a = &calls[open[--depth]];
-
-		if (c->kind != CALL_INLINED || c->parent != outer || c->what != a->what)
-			break;
-		outer = landed;
-		kept = open[depth];
-		joiner_merge(j, landed, kept);
-	}
-	return kept;
-}
-
-/* What level row `l` of segment s had called when it was found stands in the inlined frame
- * `inlined`. That may have been in a later segment. */
-static void joiner_move_into_inlined(struct joiner *j, size_t s, uint32_t l, uint32_t inlined)
-{
-	struct thread *t = j->thread;
-	struct call *calls = t->calls.items;
-	uint32_t row = l;
-
-	for (; s < t->segments.count && t->segments.items[s].first_call < l; s++) {
-		const struct segment *seg = &t->segments.items[s];
-
-		for (uint32_t i = seg->first_base; i < seg->end_base; i++)
-			if (calls[t->bases.items[i]].parent == l)
-				calls[t->bases.items[i]].parent = inlined;
-		if (seg->bracket != CALL_NONE && calls[seg->bracket].parent == l)
-			calls[seg->bracket].parent = inlined;
-		row = seg->first_call;
-	}
-	for (; row < l; row++)
-		if (calls[row].parent == l)
-			calls[row].parent = inlined;
-}
-
-/* Level row `l` is older than all of A: a root of the segment where A's outermost frame is. */
-static bool joiner_hoist(struct joiner *j, uint32_t l, uint32_t home)
-{
-	struct thread *t = j->thread;
-
-	t->calls.items[l].start_ns = t->segments.items[home].start_ns;
-	j->home.items[joiner_root_index(j, l)] = home;
-	return vec_push(&j->beneath[home].rows, l);
-}
-
-/* Gives all outermost rows of segment s a parent; returns when the last of them ends. */
-static uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent)
-{
-	const struct segment *seg = &j->thread->segments.items[s];
-	const struct row_list *beneath = &j->beneath[s];
-	size_t bases = seg->end_base - seg->first_base;
-	uint64_t end_ns = seg->end_ns;
-
-	for (size_t i = 0; i < bases + beneath->rows.count; i++) {
-		uint32_t row = i < bases ? j->thread->bases.items[seg->first_base + i]
-					 : beneath->rows.items[i - bases];
-		struct call *c = &j->thread->calls.items[row];
-
-		if (c->parent != CALL_NONE || row == parent || c->flags & CALL_HIDDEN)
-			continue;
-		c->parent = parent;
-		if (c->end_ns > end_ns)
-			end_ns = c->end_ns;
-	}
-	return end_ns;
-}
-
-/* The outermost row that is known around a row. */
-static uint32_t joiner_outermost(const struct joiner *j, uint32_t row)
-{
-	for (uint32_t parent = row; parent != CALL_NONE;
-	     parent = joiner_row(j, j->thread->calls.items[row].parent))
-		row = parent;
-	return row;
-}
-
-/* The earliest segment that an outermost row of segment s, or what goes on in it, belongs to: a
- * frame that is found beneath them all has been there since then. */
-static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
-{
-	for (uint32_t home = s;; s = home) {
-		const struct segment *seg = &j->thread->segments.items[s];
-		uint32_t parent = CALL_NONE;
-
-		for (uint32_t i = seg->first_base; i < seg->end_base; i++) {
-			uint32_t row = joiner_row(j, j->thread->bases.items[i]);
-
-			if (row == CALL_NONE || (parent != CALL_NONE &&
-						 j->thread->calls.items[row].parent == parent))
-				continue; /* beneath it is what is beneath the one before */
-			parent = j->thread->calls.items[row].parent;
-			uint32_t of_row = joiner_home(j, joiner_outermost(j, row));
-			if (of_row < home)
-				home = of_row;
-		}
-		if (home == s)
-			return home;
-	}
-}
-
-/* Level i, that an exception has passed, runs the function that A's frame there did, if that calls
- * the next one further in. */
-static void joiner_name_like(struct joiner *j, long i, long at)
-{
-	uint32_t row = j->known.levels.items[i - 1].row;
-	uint32_t inner = i > 1 ? j->known.levels.items[i - 2].func : j->known.first_func;
-	const struct chain_frame *x = &j->known.chain.items[at];
-
-	if (x->func && callers_has(&j->callers, inner, x->func))
-		joiner_name(&j->thread->calls.items[row], j->thread->calls.items[x->row].what,
-			    false);
-}
-
-/* Carries out the join of segment s as `a` says on the chain in j->known.chain. */
-static bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
-{
-	struct thread *t = j->thread;
-	struct segment *seg = &t->segments.items[s];
-	struct join *join = &t->joins.items[seg->join];
-	long top = (long)j->known.chain.count - 1, outermost = (long)j->known.levels.count;
-	uint32_t home = joiner_home(j, j->known.chain.items[top].row);
-	uint32_t kept = CALL_NONE, outer = CALL_NONE;
-	unsigned marks = CALL_STITCHED | (a->candidates > 1 ? CALL_AMBIGUOUS : 0);
-	bool going_on = true, inlined = false, ok = true;
-
-	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
-	long open = a->depth - outermost < top + 1 ? a->depth - outermost : top + 1;
-	if (open > 0)
-		kept = j->known.chain.items[top - (open - 1)].row;
-	uint64_t open_until_ns = joiner_base(j, s, kept);
-	for (long k = 0; k < open; k++) {
-		struct call *x = &t->calls.items[j->known.chain.items[top - k].row];
-
-		x->end_ns = open_until_ns;
-		x->flags |= (uint16_t)(marks | CALL_END_INFERRED);
-		join->kept++;
-	}
-	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
-		uint32_t last = home;
-
-		kept = j->known.levels.items[a->depth].row;
-		home = joiner_oldest_home(j, home);
-		for (uint32_t i = home; i <= last; i++)
-			joiner_base(j, i, kept);
-		for (long i = a->depth; ok && i < outermost; i++)
-			ok = joiner_hoist(j, j->known.levels.items[i].row, home);
-	}
-	for (long i = a->depth < outermost ? a->depth : outermost; i >= 0; i--) {
-		uint32_t l = i ? j->known.levels.items[i - 1].row : segment_first_row(t, seg);
-		long k = a->depth - i;
-
-		if (l == CALL_NONE)
-			continue;
-		going_on = going_on && k <= top && i >= a->innermost &&
-			   joiner_continues(j, i, l, top - k, join);
-		if (!going_on) {
-			if (inlined)
-				joiner_move_into_inlined(j, s, outer, kept);
-			inlined = false;
-			if (call_is_unknown(&t->calls.items[l]) && k <= top)
-				joiner_name_like(j, i, top - k);
-			join->inferred += i > 0 && !call_is_unknown(&t->calls.items[l]);
-			continue;
-		}
-		uint32_t x = j->known.chain.items[top - k].row;
-
-		joiner_merge(j, l, x);
-		t->calls.items[x].flags |= (uint16_t)marks;
-		kept = call_is_unknown(&t->calls.items[l]) ? x
-							   : joiner_merge_inlined(j, l, top - k);
-		outer = l;
-		inlined = kept != x;
-		join->kept++;
-	}
-	if (seg->bracket != CALL_NONE)
-		t->calls.items[seg->bracket].parent = kept;
-	j->kept = kept;
-	join->evidence = (uint8_t)a->evidence;
-	join->agreeing = a->agreeing;
-	join->candidates = a->candidates;
-	join->ambiguous = a->candidates > 1;
-	return ok;
-}
 
 static bool joiner_is_open(const struct joiner *j, size_t s)
 {
@@ -474,7 +112,7 @@ static void joiner_skip(struct joiner *j, size_t count)
 
 /* Joins segment s to segment `from` if something ties them, for `certain` only by return
  * addresses that allow one depth; *joined = whether it did. */
-static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bool *joined)
+static bool joiner_try(struct joiner *j, size_t s, size_t from, enum effort effort, bool *joined)
 {
 	const struct segment *segments = j->thread->segments.items;
 	const struct join *join = &j->thread->joins.items[segments[s].join];
@@ -487,8 +125,13 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, bool certain, bo
 		joiner_skip(j, join->unwound);
 	if (!aligner_find(&j->known, join, &a))
 		return false;
-	*joined =
-		certain ? a.evidence == JOIN_RETURNS && a.candidates == 1 : a.evidence != JOIN_NONE;
+	j->recalled.count = 0;
+	if (from + 1 == s && !joiner_recall(j, s, effort, &a))
+		return false;
+	*joined = effort == EFFORT_CERTAIN ? a.evidence == JOIN_RETURNS && a.candidates == 1
+					   : a.evidence != JOIN_NONE;
+	if (*joined && from + 1 == s && !joiner_expect_same(j, s, &a))
+		return false;
 	return !*joined || joiner_apply(j, s, &a);
 }
 
@@ -519,20 +162,21 @@ static size_t joiner_chain_home(const struct joiner *j, size_t from)
 		       : from;
 }
 
-static bool joiner_look_back(struct joiner *j, size_t s)
+static bool joiner_look_back(struct joiner *j, size_t s, enum effort effort)
 {
 	bool joined = false;
 	size_t from = s - 1;
 
 	for (unsigned tries = 0; tries < LOOK_BACK; tries++) {
-		if (!joiner_try(j, s, from, false, &joined))
+		if (!joiner_try(j, s, from, effort, &joined))
 			return false;
 		size_t home = joiner_chain_home(j, from);
 		if (joined) {
 			joiner_settle_between(j, from, s);
 			/* What was found beneath that stack may tie its first segment further back.
 			 */
-			return home == 0 || !joiner_is_open(j, home) || joiner_look_back(j, home);
+			return home == 0 || !joiner_is_open(j, home) ||
+			       joiner_look_back(j, home, effort);
 		}
 		/* Further back only past stacks that are tied to nothing themselves. */
 		if (home == 0 || home > from || !joiner_is_open(j, home))
@@ -545,16 +189,17 @@ static bool joiner_look_back(struct joiner *j, size_t s)
 /* ---- the final order ---- */
 
 struct home_root {
-	uint32_t home, order, row;
+	struct root_home home;
+	uint32_t row;
 };
 
 static int home_root_order(const void *a, const void *b)
 {
 	const struct home_root *x = a, *y = b;
 
-	if (x->home != y->home)
-		return x->home < y->home ? -1 : 1;
-	return x->order > y->order ? -1 : x->order < y->order; /* found last = outermost */
+	if (x->home.segment != y->home.segment)
+		return x->home.segment < y->home.segment ? -1 : 1;
+	return x->home.order > y->home.order ? -1 : x->home.order < y->home.order;
 }
 
 static bool joiner_final_roots(struct joiner *j)
@@ -566,12 +211,12 @@ static bool joiner_final_roots(struct joiner *j)
 	if (!sorted)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		sorted[i] = (struct home_root){j->home.items[i], (uint32_t)i, t->roots.items[i]};
+		sorted[i] = (struct home_root){j->home.items[i], t->roots.items[i]};
 	qsort(sorted, count, sizeof *sorted, home_root_order);
 	size_t at = 0;
 	for (size_t s = 0; s < t->segments.count; s++) {
 		t->segments.items[s].first_root = (uint32_t)at;
-		for (; at < count && sorted[at].home == s; at++)
+		for (; at < count && sorted[at].home.segment == s; at++)
 			t->roots.items[at] = sorted[at].row;
 		t->segments.items[s].end_root = (uint32_t)at;
 	}
@@ -602,22 +247,26 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	bool ok = true, joined;
 
 	j->thread = t;
-	j->home.count = 0;
+	j->home.count = j->found = 0;
 	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
 	ok = j->beneath != NULL &&
-	     (t->joins.count == 0 || precedents_init(&j->precedents, t, j->known.graph));
+	     (t->joins.count == 0 || (precedents_init(&j->precedents, t, j->known.graph) &&
+				      recall_init(&j->recall, &j->precedents, j->known.graph)));
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)
-			ok = vec_push(&j->home, (uint32_t)s);
+			ok = vec_push(&j->home, ((struct root_home){(uint32_t)s, j->found++}));
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		joiner_name_passed(j, &t->segments.items[s], true);
 	for (size_t s = t->segments.count; ok && s-- > 1;)
 		if (joiner_is_open(j, s))
-			ok = joiner_try(j, s, s - 1, true, &joined);
+			ok = joiner_try(j, s, s - 1, EFFORT_CERTAIN, &joined);
 	for (size_t s = 1; ok && s < t->segments.count; s++)
 		if (joiner_is_open(j, s))
-			ok = joiner_look_back(j, s);
+			ok = joiner_look_back(j, s, EFFORT_LIKELY);
+	for (size_t s = 1; ok && s < t->segments.count; s++)
+		if (joiner_is_open(j, s))
+			ok = joiner_look_back(j, s, EFFORT_ANY);
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		joiner_name_passed(j, &t->segments.items[s], false);
 	ok = ok && joiner_final_roots(j);
@@ -627,6 +276,7 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 		vec_done(&j->beneath[s].rows);
 	free(j->beneath);
 	j->beneath = NULL;
+	recall_done(&j->recall);
 	precedents_done(&j->precedents);
 	return ok ? ERR_NONE : ERR_NOMEM;
 }
@@ -641,7 +291,7 @@ static bool thread_has_unknown(const struct thread *t)
 
 enum err join_trace(struct trace *trace, struct graph *graph)
 {
-	struct joiner j = {.known = {.graph = graph, .g = graph_tables(graph)}};
+	struct joiner j = {.trace = trace, .known = {.graph = graph, .g = graph_tables(graph)}};
 	enum err err = ERR_NONE;
 	bool losses = false;
 

@@ -79,6 +79,17 @@ bool lifetimes_continues(const struct lifetimes *l, uint32_t func, uint64_t age_
 	return one >= two;
 }
 
+double lifetimes_survives(const struct lifetimes *l, uint32_t func, uint64_t age_ns,
+			  uint64_t gap_ns)
+{
+	uint32_t at = map64_get(&l->by_func, func);
+
+	if (at == MAP64_NONE)
+		return 1;
+	const struct lifetime *f = &l->items.items[at];
+	return lifetime_survival(f, age_ns + gap_ns) / lifetime_survival(f, age_ns);
+}
+
 void lifetimes_done(struct lifetimes *l)
 {
 	map64_done(&l->by_func);

@@ -33,6 +33,9 @@ bool lifetimes_of_trace(struct lifetimes *l, const struct trace *trace, struct g
  * rest_ns after it than one that ended and a new one? True if nothing is known of func. */
 bool lifetimes_continues(const struct lifetimes *l, uint32_t func, uint64_t age_ns, uint64_t gap_ns,
 			 uint64_t rest_ns);
+/* How likely a frame of func that has lasted age_ns lasts gap_ns more; 1 if nothing is known. */
+double lifetimes_survives(const struct lifetimes *l, uint32_t func, uint64_t age_ns,
+			  uint64_t gap_ns);
 void lifetimes_done(struct lifetimes *l);
 
 #endif

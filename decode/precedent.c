@@ -66,15 +66,12 @@ void precedents_done(struct precedents *p)
 	*p = (struct precedents){0};
 }
 
-/* The physical frame that made a call, as a row that is drawn. */
-static uint32_t precedents_caller(const struct precedents *p, uint32_t row)
+uint32_t precedents_caller(const struct precedents *p, uint32_t row)
 {
 	const struct call *calls = p->thread->calls.items;
 
 	do {
-		row = calls[row].parent;
-		while (row != CALL_NONE && calls[row].flags & CALL_HIDDEN)
-			row = calls[row].site;
+		row = thread_drawn(p->thread, calls[row].parent);
 	} while (row != CALL_NONE && calls[row].kind == CALL_INLINED);
 	return row;
 }

@@ -39,6 +39,8 @@ struct precedent {
 /* Rows may be joined while it is in use. False when memory is short. */
 bool precedents_init(struct precedents *p, const struct thread *thread, struct graph *graph);
 void precedents_done(struct precedents *p);
+/* The physical frame that made a call, as a row that is drawn. */
+uint32_t precedents_caller(const struct precedents *p, uint32_t row);
 struct precedent precedents_count(const struct precedents *p, const struct precedent_case *c);
 
 #endif

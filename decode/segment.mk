@@ -6,12 +6,14 @@ libdecode_a_SOURCES += \
   decode/call_store.c decode/call_store.h \
   decode/callers.c decode/callers.h \
   decode/doubt.c decode/doubt.h \
+  decode/expect.c decode/stitch.c decode/joiner.h \
   decode/facts.c decode/facts.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
   decode/parked.c decode/parked.h \
   decode/precedent.c decode/precedent.h \
+  decode/recall.c decode/recall.h \
   decode/resume.c decode/resume.h \
   decode/schedule.c decode/schedule.h \
   decode/segment.c decode/segment.h \

@@ -10,12 +10,23 @@ const char *join_evidence_name(enum join_evidence evidence)
 	case JOIN_RESUME_POINT: return "resume point";
 	case JOIN_PATH: return "path";
 	case JOIN_FUNCTION: return "function";
+	case JOIN_PRECEDENT: return "precedent";
 	case JOIN_CONTEXT: return "context";
 	case JOIN_BARRIER: return "barrier";
 	case JOIN_NONE: return "none";
 	case JOIN_EVIDENCE_COUNT: break;
 	}
 	return "unknown";
+}
+
+uint32_t thread_drawn(const struct thread *t, uint32_t row)
+{
+	while (row != CALL_NONE && t->calls.items[row].flags & CALL_HIDDEN) {
+		const struct call *c = &t->calls.items[row];
+
+		row = c->expected && c->site == CALL_NONE ? c->parent : c->site;
+	}
+	return row;
 }
 
 void thread_done(struct thread *t)

@@ -85,6 +85,7 @@ enum join_evidence {
 	JOIN_RESUME_POINT,/* went on exactly where it stopped */
 	JOIN_PATH,        /* every path through the gap leaves this stack */
 	JOIN_FUNCTION,    /* starts in the function of a waiting frame */
+	JOIN_PRECEDENT,   /* as it went on in a like situation */
 	JOIN_CONTEXT,     /* same thread, nothing else known */
 	JOIN_BARRIER,     /* exec, exit, thread start: never joined */
 	JOIN_NONE,        /* no evidence: not joined */
@@ -172,6 +173,9 @@ struct trace {
 };
 
 void thread_done(struct thread *t);
+/* The row as which a row is drawn: of a hidden one that which it was merged into, or that outside
+ * it if nothing is known of it. CALL_NONE = none. */
+uint32_t thread_drawn(const struct thread *t, uint32_t row);
 /* Fills start_ns, end_ns and call_count from the calls that are drawn. */
 void trace_measure(struct trace *t);
 void trace_done(struct trace *t);

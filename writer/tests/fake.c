@@ -266,7 +266,7 @@ const char *join_evidence_name(enum join_evidence evidence)
 {
 	static const char *const texts[JOIN_EVIDENCE_COUNT] = {
 		"return addresses", "resume point", "path", "function",
-		"context",          "barrier",      "none"};
+		"precedent", "context",          "barrier",      "none"};
 
 	return texts[evidence];
 }
