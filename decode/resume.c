@@ -248,6 +248,29 @@ bool strand_is_trampoline(struct strand *s, node_id node)
 
 /* ---- out of code that is not traced or not known ---- */
 
+/* The bracket of a frame of missing code; NULL = it is another frame. */
+static const struct bracket *strand_missing(const struct strand *s, const struct frame *f)
+{
+	if (f->kind != FRAME_MISSING || f->call == CALL_NONE)
+		return NULL;
+	const struct call *row = &s->thread->calls.items[f->call];
+	return row->kind == CALL_BRACKET ? &s->weave->trace->brackets.items[row->what] : NULL;
+}
+
+/* Of the frames of missing code on top the topmost in the module of `to`; SIZE_MAX = none. */
+static size_t strand_missing_in(const struct strand *s, node_id to)
+{
+	for (size_t i = s->top + 1; i-- > 0;) {
+		const struct bracket *b = strand_missing(s, &s->stack.items[i]);
+
+		if (!b)
+			break;
+		if (b->node && b->module.v == strand_cold(s, to)->module.v)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
 void strand_reenter(struct strand *s, node_id to)
 {
 	const struct node *n = strand_node(s, to);
@@ -258,6 +281,11 @@ void strand_reenter(struct strand *s, node_id to)
 		strand_inline_to(s, to);
 		return;
 	}
+	at = n->kind == NODE_MISSING ? strand_missing_in(s, to) : SIZE_MAX;
+	if (at != SIZE_MAX) { /* still, or back in it */
+		strand_pop_to(s, at + 1, 0);
+		return;
+	}
 	if (n->flags & NODE_KERNEL && s->stack.items[strand_floor(s)].kind != FRAME_KERNEL) {
 		strand_push(s, to, 0, 0, CALL_INTERRUPT);
 		return;
@@ -266,6 +294,11 @@ void strand_reenter(struct strand *s, node_id to)
 	at = entry ? SIZE_MAX : strand_above_function(s, to);
 	if (at != SIZE_MAX) {
 		strand_unwind_to(s, at, to);
+		return;
+	}
+	if (!entry && s->top == 0 && s->stack.items[0].ret == 0 &&
+	    n->flags & NODE_CALL_PRECEDED) {
+		strand_add_root(s, to);
 		return;
 	}
 	/* Called by what was not seen, or so it seems: see strand_return_past_missing. */
@@ -499,13 +532,9 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 /* Until now it is not known what ran in the missing code on top. */
 static void strand_draw_missing(struct strand *s)
 {
-	const struct frame *f = &s->stack.items[s->top];
-	const struct call *row = f->call == CALL_NONE ? NULL : &s->thread->calls.items[f->call];
+	const struct bracket *b = strand_missing(s, &s->stack.items[s->top]);
 
-	if (f->kind != FRAME_MISSING || !row || row->kind != CALL_BRACKET)
-		return;
-	const struct bracket *b = &s->weave->trace->brackets.items[row->what];
-	if (b->kind == BRACKET_MISSING_FRAME)
+	if (b && b->kind == BRACKET_MISSING_FRAME && s->off_ns < s->now_ns)
 		strand_bracket(s, weave_bracket(s->weave, BRACKET_MISSING_CODE, b->node, 0),
 			       s->off_ns);
 }
