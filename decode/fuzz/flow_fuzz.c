@@ -17,6 +17,25 @@ static const uint8_t code[] = {
 	0xcc, 0xe8, 0x00, 0x00, 0x00, 0x00, 0xe9, 0xcb, 0xff, 0xff, 0xff,
 };
 
+/* Over, inside and across each other, in time and out of it; code that came and went. */
+#define POKE(ns, offset, before, after) \
+	{ \
+		.time_ns = (ns), .ip = FLOW_FIXTURE_KERNEL + (offset), \
+		.bytes = (const uint8_t *)(after), .old_bytes = (const uint8_t *)(before), \
+		.count = sizeof(after) - 1, .old_count = sizeof(before) - 1 \
+	}
+static const struct text_poke pokes[] = {
+	POKE(1000, 0x05, "\x75\xf9", "\xeb\x19"),
+	POKE(1010, 0x05, "\xeb\x19", "\x66\x90"),
+	POKE(1005, 0x06, "\x19\xff\xd0", "\x90\x90\x90"),
+	POKE(1001, 0x00, "\xe8\x1b\x00\x00\x00\x75", "\x0f\x1f\x44\x00\x00\xcc"),
+	POKE(1002, 0x1f, "", "\xc3\xc3"),
+	POKE(1003, 0x1f, "\xc3\xc3", ""),
+	POKE(1000, 0x2a, "\xcc", "\xe8"),
+	POKE(1000, 0x2a, "\xe8", "\xcc"),
+	POKE(1, 0x100, "\x90", "\xe9\xfb\xfe\xff\xff"),
+};
+
 /* Times never go back, and nodes are nodes. */
 struct check {
 	uint64_t time_ns;
@@ -37,6 +56,18 @@ static void take(void *context, const struct flow_event *events, size_t count)
 	}
 }
 
+static void start(struct flow_fixture *f)
+{
+	flow_fixture_init(f, code, sizeof code, 0);
+	unlink(f->path); /* it stays mapped */
+	graph_free(f->graph);
+	for (size_t i = 0; i < sizeof pokes / sizeof *pokes; i++)
+		if (!vec_push(&f->sideband.text_pokes, pokes[i]))
+			abort();
+	if (graph_new(&f->sideband, f->symbolizer, 0, &f->graph, NULL) != ERR_NONE)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct flow_fixture fixture;
@@ -47,10 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct aux_cut cut = {
 		.stream_off = size / 2, .time_ns = TIME_NONE, .cause = LOSS_AUX_TRUNCATED};
 
-	if (!fixture.graph) {
-		flow_fixture_init(&fixture, code, sizeof code, 0);
-		unlink(fixture.path); /* it stays mapped */
-	}
+	if (!fixture.graph)
+		start(&fixture);
 	if (!vec_push(&buffer.extents, extent) || (size & 1 && !vec_push(&buffer.cuts, cut)) ||
 	    pieces_find(&fixture.sideband, &buffer, &pieces) != ERR_NONE ||
 	    flow_new(fixture.graph, &fixture.sideband, size & 2 ? FLOW_ALL_BRANCHES : 0, &flow,
@@ -77,6 +106,10 @@ static const uint8_t psb[] = {
 	0x01, 0x7d, 0x00, 0x10, 0x40, 0x00, 0x00, 0x00, 0x02, 0x23,
 };
 static const uint8_t bodies[][40] = {
+	/* in the kernel: interrupts, TIPs and bits on both sides of the pokes */
+	{0x6d, 0x00, 0x10, 0x00, 0x81, 0xff, 0xff, 0x16, 0x3d, 0x05, 0x10, 0x2d, 0x1f, 0x10,
+	 0x19, 0xea, 0x03, 0,    0,    0,    0,    0,    0x2d, 0x00, 0x10, 0x1e, 0x2d, 0x05,
+	 0x10, 0x19, 0xf4, 0x03, 0,    0,    0,    0,    0,    0x0e, 0x2d, 0x2a},
 	{0xda, 0x6d, 0x00, 0x10, 0x40, 0,    0,    0,    0x1e, 0x3b, 0x2d,
 	 0x20, 0x10, 0x59, 0x20, 0x7d, 0x20, 0x10, 0x40, 0,    0,    0,
 	 0x01, 0x71, 0x00, 0x10, 0x40, 0,    0,    0,    0x06},
