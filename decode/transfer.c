@@ -444,7 +444,8 @@ bool strand_tree(struct strand *s, const struct stay *stay, const struct tree *t
 	bool fits_chain = tree->inlined == TREE_ANY_CHAIN || tree->inlined == strand_innermost(s);
 
 	if (!fits_chain || top == CALL_NONE || first->time_ns < s->now_ns ||
-	    s->stack.count > STACK_MAX - TREE_DEPTH_MAX || t->calls.count + count > CALL_NONE - 1 ||
+	    s->stack.count >= STACK_MAX - TREE_DEPTH_MAX ||
+	    t->calls.count + count > CALL_NONE - 1 ||
 	    !calls_reserve(s->weave->trace, t, t->calls.count + count))
 		return false;
 	strand_take_rows(s, stay->rows, tree, top);

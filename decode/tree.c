@@ -295,20 +295,37 @@ static bool drops_frame(struct tree_builder *b, const struct flow_event *e)
 	       facts_drops_return(&b->facts, e->to);
 }
 
-INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_event *e)
+/* The call at e, of a plain entry, returns at once. */
+INLINE const struct flow_event *take_leaf(struct tree_builder *b, struct run *r,
+					  const struct flow_event *e)
+{
+	uint32_t row = (uint32_t)r->row_count++;
+
+	r->rows[row] = new_row(r->now_ns, CALL_FRAME, e->to, e->from, r->top->above, 0);
+	r->rows[row].end_ns = r->now_ns = e[1].time_ns;
+	b->spans.items[r->span_count++] = (struct span){e, e + 2, row, row + 1};
+	inline_to(b, r, e[1].to);
+	return e + 1;
+}
+
+/* Takes a call, which is not the last event. Returns the last event taken. */
+INLINE const struct flow_event *take_call(struct tree_builder *b, struct run *r,
+					  const struct flow_event *e)
 {
 	if (UNLIKELY(b->hot[e->from].flags & NODE_CALL_NEXT))
-		return;
+		return e;
 	node_id ret = return_node(b, e->from);
 	bool is_plain = entry_is_plain(b, e->to);
 	if (UNLIKELY(!is_plain) && drops_frame(b, e)) {
 		inline_to(b, r, e->to);
-		return;
+		return e;
 	}
 	if (UNLIKELY(!ret || (!is_plain && !is_ordinary_entry(b, e->to)))) {
 		r->top = b->open;
-		return;
+		return e;
 	}
+	if (is_plain && e[1].kind == FLOW_RETURN && e[1].to == ret && e[1].time_ns >= r->now_ns)
+		return take_leaf(b, r, e);
 	if (UNLIKELY(r->top == &b->open[TREE_DEPTH_MAX]))
 		r->top = b->open;
 	struct open_call *f = ++r->top;
@@ -319,6 +336,7 @@ INLINE void take_call(struct tree_builder *b, struct run *r, const struct flow_e
 	f->inlined = f[-1].inlined + f[-1].inlined_count;
 	f->inlined_count = 0;
 	enter(b, r, e->to, is_plain, CALL_NONE);
+	return e;
 }
 
 /* May a jump to an ordinary entry that leaves a frame that is drawn be more than a tail call?
@@ -424,9 +442,9 @@ static size_t find_spans(struct tree_builder *b, const struct flow_event *events
 					break;
 				r.rows = b->trees->rows.items;
 			}
-			if (!jumps)
-				take_call(b, &r, e);
-			else if (r.top > b->open)
+			if (!jumps && e + 1 < end)
+				e = take_call(b, &r, e);
+			else if (jumps && r.top > b->open)
 				take_jump(b, &r, e);
 		} else if (e->kind == FLOW_STEP && r.top > b->open) {
 			inline_to(b, &r, e->to);

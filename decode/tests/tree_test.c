@@ -256,7 +256,7 @@ Test(tree, times_that_step_back)
 /* What is too deep stays open, what was called there does not. */
 Test(tree, too_deep)
 {
-	static struct flow_event events[2 * TREE_DEPTH_MAX + 4];
+	static struct flow_event events[2 * TREE_DEPTH_MAX + 8];
 	struct trees trees = {0};
 	struct tree_builder *b = NULL;
 	size_t count = 0;
@@ -264,13 +264,15 @@ Test(tree, too_deep)
 	make_code();
 	for (size_t i = 0; i < TREE_DEPTH_MAX + 1; i++)
 		events[count++] = event("f>f");
+	events[count++] = event("f>g");
+	events[count++] = event("g<f");
 	for (size_t i = 0; i < TREE_DEPTH_MAX + 1; i++)
 		events[count++] = event("f<f");
 	cr_assert_eq(tree_builder_new(&graph, &b), ERR_NONE);
 	cr_assert_eq(trees_build(b, events, count, &trees), ERR_NONE);
 	cr_assert_eq(trees.items.count, 1);
 	cr_expect_eq(trees.items.items[0].first_event, TREE_DEPTH_MAX);
-	cr_expect_eq(trees.items.items[0].end_row - trees.items.items[0].first_row, 1);
+	cr_expect_eq(trees.items.items[0].end_row - trees.items.items[0].first_row, 2);
 	trees_done(&trees);
 	tree_builder_free(b);
 }
