@@ -221,7 +221,7 @@ static bool joiner_final_roots(struct joiner *j)
 		t->segments.items[s].end_root = (uint32_t)at;
 	}
 	free(sorted);
-	for (size_t i = 0; i < t->calls.count; i++)
+	for (size_t i = 0; t->has_hidden && i < t->calls.count; i++)
 		t->calls.items[i].parent = joiner_row(j, t->calls.items[i].parent);
 	return true;
 }

@@ -143,6 +143,7 @@ static void rows_become(struct strand *s, struct frame *frames, size_t count, ui
 	while (base < row + s->guess.row_count && calls[base].flags & CALL_HIDDEN)
 		base++;
 	for (; row < first_drawn; row++) {
+		s->thread->has_hidden = true;
 		calls[row].flags = CALL_HIDDEN | CALL_SWITCHED;
 		calls[row].site = calls[row].parent = CALL_NONE;
 		calls[row].end_ns = calls[row].start_ns;
@@ -180,6 +181,7 @@ static bool rows_reopen(struct strand *s, const struct frame *frames, size_t cou
 	s->guess.row_count = (uint32_t)reserved;
 	if (t->calls.count + reserved >= CALL_NONE)
 		return false;
+	t->has_hidden |= reserved > 0;
 	for (size_t i = 0; i < reserved; i++)
 		if (!calls_add(s->weave->trace, t, row))
 			return false;

@@ -92,6 +92,7 @@ static void joiner_merge(struct joiner *j, uint32_t l, uint32_t x)
 	xc->flags &= (uint16_t)~CALL_END_INFERRED;
 	xc->flags |= CALL_STITCHED | (lc->flags & (CALL_END_INFERRED | CALL_UNWOUND));
 	lc->flags |= CALL_HIDDEN;
+	j->thread->has_hidden = true;
 	lc->site = x;
 }
 

@@ -137,6 +137,7 @@ struct thread {
 	VEC(struct call) calls;
 	enum calls_place calls_place; /* see call_store.h */
 	int calls_fd;                 /* of CALLS_IN_FILE */
+	bool has_hidden;              /* some calls have had CALL_HIDDEN */
 	VEC(struct segment) segments;
 	VEC(uint32_t) roots;
 	VEC(uint32_t) bases;

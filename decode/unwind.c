@@ -126,6 +126,7 @@ static void strand_add_unknown_root(struct strand *s)
 		s->weave->out_of_memory = true;
 		return;
 	}
+	t->has_hidden = true;
 	uint32_t index = (uint32_t)t->calls.count - 1;
 	for (size_t i = s->first_base; i < t->bases.count; i++)
 		t->calls.items[t->bases.items[i]].parent = index;
