@@ -63,7 +63,9 @@ static const char *name_missing_code(const struct trace_names *names, const stru
 
 	if (!module[0])
 		return "[missing code]";
-	if (bracket->kind == BRACKET_MISSING_FRAME)
+	/* No file could name what runs in anonymous memory, where a JIT may not tell. */
+	if (bracket->kind == BRACKET_MISSING_FRAME &&
+	    symbolizer_module_get(names->symbolizer, bracket->module)->state == MODULE_ANONYMOUS)
 		return name_in_module(module, scratch);
 	snprintf(scratch, NAME_SCRATCH_BYTES, "[missing code %s]", module);
 	return scratch;
