@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
-enum { CPUS_MAX = 1 << 16 };
+enum {
+	CPUS_MAX = 1 << 16,
+	RECORD_SLACK_NS = 2000, /* the end of this stay may seem to be before what is in it */
+};
 
 enum err weave_init_losses(struct weave *w)
 {
@@ -112,6 +115,53 @@ bool strand_lost_while_off(const struct strand *s, bool this_stay, uint64_t *los
 			*cause = loss->cause;
 			return true;
 		}
+	}
+	return false;
+}
+
+bool strand_switched_out(const struct strand *s, uint64_t until_ns)
+{
+	const struct task_switch *sw;
+
+	for (size_t at = s->next_switch; (sw = strand_switch_at(s, at, until_ns)); at++)
+		if (!sw->in && sw->time_ns >= s->off_ns)
+			return true;
+	return false;
+}
+
+bool strand_had_silent_stay(const struct strand *s, uint64_t *since_ns)
+{
+	const struct task_switch *sw, *next;
+	bool left = false;
+
+	if (s->weave->sideband->config.kernel)
+		return false;
+	for (size_t at = s->next_switch; (sw = strand_switch_at(s, at, s->now_ns)); at++) {
+		next = strand_switch_at(s, at + 1, s->now_ns);
+		left |= !sw->in && sw->time_ns >= s->off_ns;
+		if (left && sw->in && next && !next->in &&
+		    next->time_ns + RECORD_SLACK_NS < s->now_ns) {
+			*since_ns = sw->time_ns;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool strand_lost_before_off(const struct strand *s, unsigned *cause)
+{
+	const struct task_switch *sw;
+
+	if (s->weave->sideband->config.kernel)
+		return false; /* the kernel's trace does not end there */
+	for (size_t at = s->next_switch; (sw = strand_switch_at(s, at, s->now_ns)); at++) {
+		if (sw->in || sw->time_ns < s->last_ns ||
+		    sw->time_ns + RECORD_SLACK_NS >= s->now_ns)
+			continue;
+		const struct lost_span *loss =
+			weave_find_loss(s->weave, sw->cpu, s->last_ns, s->now_ns);
+		*cause = loss ? loss->cause : LOSS_DATA_LOST;
+		return true;
 	}
 	return false;
 }

@@ -36,6 +36,13 @@ void weave_note_loss(struct weave *w, struct cpu_losses *losses, const struct fl
  * When and why that began. */
 bool strand_lost_while_off(const struct strand *s, bool this_stay, uint64_t *lost_ns,
 			   unsigned *cause);
+/* Is or was the thread switched out since strand.off_ns (until `until_ns`)? */
+bool strand_switched_out(const struct strand *s, uint64_t until_ns);
+/* Had the thread a whole stay on a CPU since strand.off_ns? Of that there is no trace. Its start. */
+bool strand_had_silent_stay(const struct strand *s, uint64_t *since_ns);
+/* Tracing of the thread begins though it was on: was the thread switched out meanwhile, so that
+ * trace was lost since the event before? And why. */
+bool strand_lost_before_off(const struct strand *s, unsigned *cause);
 /* Draws the time since strand.off_ns. */
 void strand_draw_off(struct strand *s);
 

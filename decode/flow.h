@@ -89,6 +89,8 @@ struct flow_piece {
 	int64_t time_bias_ns;         /* to add to its times, so that they fit those around */
 	uint64_t next_time_ns;        /* first known time of the next piece; TIME_NONE = none */
 	uint8_t cut;                  /* enum loss before bytes[0]; LOSS_NONE = continuous */
+	uint8_t cut_behind;           /* enum loss behind the last byte: where the gap is told */
+	bool cut_is_told;             /* by the piece before */
 	/* Cuts inside, behind which the packets go on in step with TIP.PGE: buffer->cuts. */
 	size_t first_cut, end_cut;
 	bool after_overflow;          /* an OVF stands right before: its FUP may follow the PSB+ */

@@ -34,18 +34,35 @@ uint8_t flow_peek_kind(const struct flow *f, const uint8_t *p)
 
 /* ---- losses ---- */
 
-void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes)
+/* Execution is lost, which is told already. */
+static void lose(struct flow *f, enum loss cause)
 {
-	flow_emit(f, FLOW_GAP, cause, from, 0, lost_bytes);
 	f->lost_tnt = TNT_EMPTY;
 	f->lost_bit_count = 0;
 	flow_note_lost_bits(f, f->tnt);
-	f->stats.losses[cause]++;
 	f->state = FLOW_STATE_LOST;
 	f->gap = cause;
 	f->tnt = TNT_EMPTY;
 	f->async = false;
 	f->bind = 0;
+}
+
+void flow_gap(struct flow *f, enum loss cause, node_id from, uint32_t lost_bytes)
+{
+	flow_emit(f, FLOW_GAP, cause, from, 0, lost_bytes);
+	f->stats.losses[cause]++;
+	lose(f, cause);
+}
+
+/* At the start of a piece: behind a cut, which the piece before has told of if there was one. */
+static void lose_at_cut(struct flow *f)
+{
+	enum loss cause = f->piece->cut ? f->piece->cut : LOSS_BAD_PACKET;
+
+	if (f->piece->cut_is_told)
+		lose(f, cause);
+	else
+		flow_gap(f, cause, 0, 0);
 }
 
 void flow_no_code(struct flow *f)
@@ -405,7 +422,7 @@ static void start_without_psb(struct flow *f)
 {
 	f->last_ip_certain = false;
 	flow_context_start(f);
-	flow_gap(f, f->piece->cut ? f->piece->cut : LOSS_BAD_PACKET, 0, 0);
+	lose_at_cut(f);
 }
 
 /* What a PSB+ says of tracing. */
@@ -486,7 +503,7 @@ void flow_start_piece(struct flow *f)
 	enum header header = read_header(f);
 	flow_context_start(f);
 	if (piece->cut)
-		flow_gap(f, piece->cut, 0, 0);
+		lose_at_cut(f);
 	f->state = FLOW_STATE_OFF;
 	if (header == HEADER_OVERFLOW) {
 		overflow(f);
@@ -507,5 +524,7 @@ void flow_end_piece(struct flow *f)
 		else
 			flow_no_code(f);
 	}
+	if (f->err == ERR_NONE && f->piece->cut_behind)
+		flow_gap(f, f->piece->cut_behind, f->state == FLOW_STATE_ON ? f->node : 0, 0);
 	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, f->piece->next_time_ns);
 }

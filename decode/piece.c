@@ -178,6 +178,9 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 
 			before->next_sync_ip = ip;
 			piece.after_overflow = memcmp(before->bytes + n - 2, ovf, 2) == 0;
+		} else {
+			before->cut_behind = piece.cut;
+			piece.cut_is_told = piece.cut != LOSS_NONE;
 		}
 	}
 	if (time_is_possible(f, time_ns))

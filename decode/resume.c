@@ -33,6 +33,13 @@ static uint32_t strand_waiting_count(const struct strand *s)
 
 enum { GUESS_EDGES_MAX = 256 }; /* a wrong guess contradicts the code long before */
 
+/* Data are missing from the CPU's buffer, while it may have run several tasks. */
+static bool loss_is_cut(unsigned cause)
+{
+	return cause == LOSS_AUX_TRUNCATED || cause == LOSS_AUX_PARTIAL || cause == LOSS_AUX_LOST ||
+	       cause == LOSS_OVERWRITTEN;
+}
+
 /* Damaged bytes: what was decoded is wrong, not only incomplete. */
 static bool loss_is_damage(unsigned cause)
 {
@@ -407,6 +414,18 @@ static bool strand_continues(struct strand *s, node_id to, node_id *expected)
 	return strand_same_ip(s, s->off_node, to);
 }
 
+/* May it be a signal that lets the thread go on at `to`: a handler begins, or one is over? */
+static bool strand_is_signal(const struct strand *s, node_id to)
+{
+	if (strand_node(s, to)->flags & NODE_INTO_FUNCTION)
+		return true;
+	for (size_t i = s->stack.count; i-- > 0;)
+		if (s->stack.items[i].kind == FRAME_SIGNAL ||
+		    s->stack.items[i].kind == FRAME_SIGRETURN)
+			return true;
+	return false;
+}
+
 static void strand_go_on(struct strand *s, node_id to, bool at_begin)
 {
 	bool filtered = s->off_cause == FLOW_END_BRANCH;
@@ -414,13 +433,24 @@ static void strand_go_on(struct strand *s, node_id to, bool at_begin)
 	unsigned cause;
 	node_id expected = s->off_node;
 	bool continues = !filtered && s->stack.count && strand_continues(s, to, &expected);
+	bool lost = strand_lost_while_off(s, !at_begin || !continues, &lost_ns, &cause);
 
+	if (!lost && s->cut && !(continues && strand_switched_out(s, s->now_ns))) {
+		lost = true;
+		lost_ns = s->off_ns;
+		cause = s->cut;
+	} else if (!lost && !continues && !filtered && !strand_is_signal(s, to)) {
+		/* Of a stay that left no trace, and cannot have been in the kernel only. */
+		lost = strand_had_silent_stay(s, &lost_ns);
+		cause = LOSS_DATA_LOST;
+	}
+	s->cut = LOSS_NONE;
 	s->state = STRAND_ON;
 	if (!continues && strand_has_execed(s, s->off_node, s->off_ns, to)) {
 		if (s->off_node && s->stack.count)
 			strand_draw_off(s);
 		strand_break(s, s->now_ns, s->off_node, LOSS_NONE, to, true);
-	} else if (strand_lost_while_off(s, !at_begin || !continues, &lost_ns, &cause)) {
+	} else if (lost) {
 		uint64_t now = s->now_ns;
 
 		s->now_ns = lost_ns;
@@ -456,10 +486,17 @@ static void strand_start(struct strand *s, node_id to)
 
 void strand_on_begin(struct strand *s, node_id to, bool at_begin)
 {
+	unsigned cause;
+
 	switch (s->state) {
 	case STRAND_NEW: strand_start(s, to); return;
 	case STRAND_LOST: strand_on_resume(s, to, FLOW_RESUME_CERTAIN); return;
 	case STRAND_ON: /* a second start without an end */
+		if (strand_lost_before_off(s, &cause)) {
+			strand_break(s, s->last_ns, 0, cause, to,
+				     strand_exec_between(s, s->last_ns, s->now_ns));
+			return;
+		}
 		s->off_ns = s->now_ns;
 		s->off_node = 0;
 		s->off_cause = FLOW_END_ASYNC;
@@ -483,6 +520,7 @@ void strand_on_end(struct strand *s, node_id from, unsigned cause)
 	if (cause == FLOW_END_BRANCH && s->weave->sideband->config.filter.v == 0)
 		cause = FLOW_END_ASYNC;
 	s->state = STRAND_OFF;
+	s->cut = LOSS_NONE;
 	s->off_ns = s->now_ns;
 	s->off_node = from;
 	s->off_cause = (uint8_t)cause;
@@ -511,6 +549,10 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		s->thread->losses[cause]++;
 	if (s->state == STRAND_LOST || s->state == STRAND_NEW)
 		return;
+	if (s->state == STRAND_OFF && loss_is_cut(cause) && strand_switched_out(s, TIME_NONE)) {
+		s->cut = (uint8_t)cause; /* maybe after it had left this CPU: see strand_go_on */
+		return;
+	}
 	/* Called or jumped to: code that nobody has mapped, as far as the records tell. */
 	if (cause == LOSS_BAD_IP && s->stack.count && s->stack.items[s->top].kind == FRAME_MISSING)
 		cause = LOSS_MISSING_CODE;

@@ -71,18 +71,10 @@ static void strand_account(struct strand *s, enum strand_state before)
 	s->since_ns = s->now_ns;
 }
 
-/* Losses found at the start of what follows them. */
-static bool loss_is_cut(unsigned cause)
-{
-	return cause == LOSS_AUX_TRUNCATED || cause == LOSS_AUX_PARTIAL || cause == LOSS_AUX_LOST ||
-	       cause == LOSS_OVERWRITTEN;
-}
-
 static void strand_event(struct strand *s, const struct flow_event *e)
 {
-	if (e->kind == FLOW_GAP && loss_is_cut(e->cause))
-		; /* known where it ends, not where it began: anywhere since the last event */
-	else if (e->time_ns < s->now_ns)
+	s->last_ns = s->now_ns;
+	if (e->time_ns < s->now_ns)
 		s->thread->clamped_times++;
 	else
 		s->now_ns = e->time_ns;
@@ -249,12 +241,16 @@ enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer, const 
 		}
 		if (losses && (losses->open || e->kind == FLOW_GAP))
 			weave_note_loss(&w->weave, losses, e);
-		if (e->kind == FLOW_TASK)
+		if (e->kind == FLOW_TASK) {
 			weaver_switch(w, cpu, (task_id){e->data}, e->time_ns);
-		else if (e->kind == FLOW_FREQUENCY || e->kind == FLOW_PTWRITE ||
-			 e->kind == FLOW_POWER || e->kind == FLOW_EVENT)
+			continue;
+		}
+		if (e->kind == FLOW_FREQUENCY || e->kind == FLOW_PTWRITE || e->kind == FLOW_POWER ||
+		    e->kind == FLOW_EVENT) {
 			weaver_mark(w, buffer, cpu->task, e, stay->payloads);
-		else if (kernel)
+			continue;
+		}
+		if (kernel)
 			weaver_event(w, buffer, cpu, e);
 		else if (s)
 			strand_event(s, e);

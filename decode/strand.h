@@ -113,16 +113,17 @@ struct strand {
 		uint32_t missing, row;
 	} reentered;
 	bool in_transaction;
-	bool at_stack_switch; /* has come to __switch_to_asm: what follows is another task's */
-	bool switched;        /* this segment has left its first stack: no more roots for it */
-	uint64_t now_ns;
-	uint64_t since_ns;             /* when `state` began */
-	bool guessed;                  /* the open segment began at a place that may be wrong */
-	uint64_t off_ns;               /* since when tracing is off or lost */
-	node_id off_node;              /* where it stopped */
-	uint8_t off_cause;             /* enum flow_end, or enum loss */
-	size_t next_switch;            /* cursor into sideband.task_switches: its own */
-	size_t next_exec;              /* cursor into sideband.task_names */
+	bool at_stack_switch;     /* has come to __switch_to_asm: what follows is another task's */
+	bool switched;            /* this segment has left its first stack: no more roots for it */
+	uint64_t now_ns, last_ns; /* of this event and the one before */
+	uint64_t since_ns;        /* when `state` began */
+	bool guessed;             /* the open segment began at a place that may be wrong */
+	uint64_t off_ns;          /* since when tracing is off or lost */
+	node_id off_node;         /* where it stopped */
+	uint8_t off_cause;        /* enum flow_end, or enum loss */
+	uint8_t cut;              /* enum loss of the CPU while off, maybe not of the thread */
+	size_t next_switch;       /* cursor into sideband.task_switches: its own */
+	size_t next_exec;         /* cursor into sideband.task_names */
 	size_t first_root, first_base; /* of the open segment, in thread->roots and ->bases */
 };
 
