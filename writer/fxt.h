@@ -113,7 +113,12 @@ static inline uint64_t fxt_header_names(fxt_ref category, fxt_ref name)
 	return (uint64_t)category << 32 | (uint64_t)name << 48;
 }
 
-/* The same of a header that is there. */
+/* Of a header that is there. */
+static inline size_t fxt_header_words(uint64_t header)
+{
+	return header >> 4 & 0xfff;
+}
+
 static inline uint64_t fxt_header_names_of(uint64_t header)
 {
 	return header >> 32 << 32;

@@ -14,6 +14,8 @@
 #include "writer/slice_args.h"
 #include "writer/slice_refs.h"
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 enum {
 	/* What one call can need: the ends of all that is open, its slice. */
 	WORDS_PER_CALL = 2 * FXT_DEPTH_MAX + FXT_EVENT_WORDS_MAX,
@@ -29,6 +31,7 @@ struct encoder {
 	uint64_t start_ns;   /* of the trace */
 	uint64_t instant_ns; /* of the next instant; UINT64_MAX = none */
 	size_t instant;
+	uint32_t special; /* no call before it is marked, from the present one on */
 };
 
 /* As the trace has it, held inside what is open. */
@@ -187,8 +190,9 @@ static void instants_finish(struct encoder *e)
 
 /* Calls [first, end) as long as they are what almost all are: functions and inlined frames
  * without marks, whose place in the path and times are as they should be. The first that is
- * not is returned. */
-static uint32_t plain_calls_emit(struct encoder *e, uint32_t first, uint32_t end)
+ * not is returned. (Inline, as without --min-duration there is one comparison less.) */
+static ALWAYS_INLINE uint32_t plain_calls_emit(struct encoder *e, uint32_t first, uint32_t end,
+					       uint64_t min_ns)
 {
 	enum { NOT_PLAIN = MARK_FLAGS | CALL_HIDDEN | CALL_ROOT };
 	const struct slices *s = e->s;
@@ -201,15 +205,24 @@ static uint32_t plain_calls_emit(struct encoder *e, uint32_t first, uint32_t end
 	const uint64_t pair_less =
 		fxt_header(FXT_COMPLETE, 1, 0, 0) - fxt_header(FXT_BEGIN, 0, 0, 0);
 	const uint64_t end_header = fxt_header(FXT_END, 2, 0, e->run->thread_ref);
-	const uint64_t base_ns = e->start_ns, min_ns = s->options->min_duration_ns;
+	const uint64_t base_ns = e->start_ns;
 	struct open_slice *open = e->path->open, *top = &open[e->path->depth];
 	uint64_t floor_ns = e->path->floor_ns, zero_length = 0;
-	uint32_t special = mark_next(e->run->marks->special, first, end), index = first;
+	uint32_t index = first;
 
-	if (s->options->args == FXT_ARGS_FULL || !encoder_grow(e, 6 * (size_t)(special - first)))
+	if (s->options->args == FXT_ARGS_FULL)
+		return first;
+	if (e->special < first)
+		e->special = mark_next(e->run->marks->special, first,
+				       (uint32_t)e->run->thread->calls.count);
+	if (end > e->special)
+		end = e->special;
+	/* Each has its slice, and one end at the most; others were open before. */
+	ptrdiff_t need = 6 * (ptrdiff_t)(end - first);
+	if (e->limit - e->w < need && !encoder_grow(e, (size_t)need))
 		return first;
 	uint64_t *w = e->w;
-	for (; index < special; index++) {
+	for (; index < end; index++) {
 		const struct call *call = &calls[index];
 		uint64_t start_ns = call->start_ns, end_ns = call->end_ns;
 
@@ -231,19 +244,22 @@ static uint32_t plain_calls_emit(struct encoder *e, uint32_t first, uint32_t end
 		    start_ns < floor_ns || end_ns > top->end_ns || too_short_ns < 0)
 			break;
 		const struct slice_refs *refs = &tables[call->kind][call->what];
-		uint64_t header = refs->header, pair = length_ns == 0;
+		uint64_t header = refs->header;
+		uint32_t pair = length_ns == 0;
 		/* No choice between its four shapes (with ip or not, complete or begin), which no
 		 * processor could foresee. */
-		uint64_t *last = w + (header >> 4 & 0xfff) - 1;
-		w[0] = (header | thread) - (-pair & pair_less);
+		uint64_t *next = w + fxt_header_words(header);
+		w[0] = (header | thread) - pair * pair_less;
 		w[1] = start_ns - base_ns;
 		w[2] = refs->ip_arg;
-		*last = end_ns - base_ns; /* behind the end of a begin */
-		w = last + 1 - pair;
+		next[-1] = end_ns - base_ns; /* behind the end of a begin */
+		w = next - pair;
 		zero_length += pair;
 		floor_ns = start_ns;
-		*++top = (struct open_slice){
-			.end_ns = end_ns, .call = index, .flags = (uint32_t)pair};
+		top++;
+		top->end_ns = end_ns;
+		top->call = index;
+		top->flags = pair;
 	}
 	e->w = w;
 	e->path->depth = (uint32_t)(top - open);
@@ -322,6 +338,7 @@ void slice_run_encode(const struct slices *s, const struct slice_run *run, struc
 			    .out = out,
 			    .start_ns = s->trace->start_ns,
 			    .instant = run->instant};
+	uint64_t min_ns = s->options->min_duration_ns;
 	struct call_order order = run->order;
 
 	if (!encoder_grow(&e, WORDS_PER_CALL))
@@ -330,7 +347,9 @@ void slice_run_encode(const struct slices *s, const struct slice_run *run, struc
 	for (uint32_t left = run->calls; left > 0 && encoder_has_room(&e); left--) {
 		uint32_t first = order.call, stretch = order.end - first;
 
-		order.call = plain_calls_emit(&e, first, first + (stretch < left ? stretch : left));
+		stretch = stretch < left ? stretch : left;
+		order.call = min_ns ? plain_calls_emit(&e, first, first + stretch, min_ns)
+				    : plain_calls_emit(&e, first, first + stretch, 0);
 		left -= order.call - first;
 		if (left == 0)
 			break;

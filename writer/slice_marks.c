@@ -5,6 +5,8 @@
 
 #include "writer/call_order.h"
 
+enum { CALLS_PER_RANGE = 1 << 17 };
+
 static void mark_set(uint64_t *bits, uint32_t call)
 {
 	bits[call / 64] |= (uint64_t)1 << call % 64;
@@ -36,27 +38,90 @@ bool call_is_loss(const struct trace *trace, const struct call *call)
 
 /* ---- begin and end ---- */
 
-/* Calls around one of zero length that starts at their end. */
-static void marks_find_pairs(struct slice_marks *m, const struct trace *trace,
-			     const struct thread *t, const struct fxt_options *options)
-{
-	const struct call *calls = t->calls.items;
-	size_t count = t->calls.count;
+/* A part of the calls, looked at beside the others (output_put_work). */
+struct mark_range {
+	struct slice_marks *m;
+	const struct trace *trace;
+	const struct thread *thread;
+	const struct fxt_options *options;
+	size_t first, end;
+};
 
-	for (size_t i = 0; i < count; i++) {
+/* False: was set before, perhaps by another thread just now. */
+static bool mark_set_first(uint64_t *bits, uint32_t call)
+{
+	uint64_t bit = (uint64_t)1 << call % 64;
+
+	return !(__atomic_load_n(&bits[call / 64], __ATOMIC_RELAXED) & bit) &&
+	       !(__atomic_fetch_or(&bits[call / 64], bit, __ATOMIC_RELAXED) & bit);
+}
+
+/* Calls around one of zero length that starts at their end. Where one has been marked, those
+ * around it are, or will be. */
+static void range_find_pairs(const struct mark_range *r)
+{
+	const struct thread *t = r->thread;
+	const struct call *calls = t->calls.items;
+
+	for (size_t i = r->first; i < r->end; i++) {
 		const struct call *call = &calls[i];
 
 		if (call->start_ns != call->end_ns || call->flags & CALL_HIDDEN ||
-		    call_is_short(trace, options, call))
+		    call_is_short(r->trace, r->options, call))
 			continue;
 		uint32_t up = call->parent;
 		while (up != CALL_NONE && (up = call_drawn(t, up)) != CALL_NONE &&
-		       calls[up].end_ns == call->start_ns && !mark_get(m->paired, up)) {
-			mark_set(m->paired, up);
-			mark_set(m->special, up);
+		       calls[up].end_ns == call->start_ns && mark_set_first(r->m->paired, up)) {
+			mark_set_first(r->m->special, up);
 			up = calls[up].parent;
 		}
 	}
+}
+
+static void range_make(void *context, struct buffer *out)
+{
+	(void)out;
+	range_find_pairs(context);
+}
+
+static bool range_settle(void *context, struct buffer *out)
+{
+	(void)context;
+	(void)out;
+	return false;
+}
+
+static void range_done(void *context)
+{
+	free(context);
+}
+
+static enum err marks_find_pairs(const struct mark_range *all, struct output *output,
+				 struct error *error)
+{
+	static const struct block_work work = {
+		.make = range_make, .settle = range_settle, .done = range_done};
+	enum err err = ERR_NONE;
+
+	if (all->end <= CALLS_PER_RANGE) {
+		range_find_pairs(all);
+		return ERR_NONE;
+	}
+	for (size_t at = 0; at < all->end && err == ERR_NONE; at += CALLS_PER_RANGE) {
+		struct mark_range *range = malloc(sizeof *range);
+
+		if (!range) {
+			err = error_set(error, ERR_NOMEM, "out of memory while writing the trace");
+			break;
+		}
+		*range = *all;
+		range->first = at;
+		if (all->end - at > CALLS_PER_RANGE)
+			range->end = at + CALLS_PER_RANGE;
+		err = output_put_work(output, &work, range, error);
+	}
+	enum err drained = output_drain(output, err == ERR_NONE ? error : NULL);
+	return err == ERR_NONE ? drained : err;
 }
 
 /* ---- arrows ---- */
@@ -117,24 +182,29 @@ static bool marks_find_arrows(struct slice_marks *m, const struct trace *trace,
 	return true;
 }
 
-struct slice_marks *slice_marks_new(const struct trace *trace, const struct thread *thread,
-				    const struct fxt_options *options, uint64_t *last_flow)
+enum err slice_marks_new(const struct trace *trace, const struct thread *thread,
+			 const struct fxt_options *options, struct output *output,
+			 uint64_t *last_flow, struct slice_marks **result, struct error *error)
 {
 	struct slice_marks *m = calloc(1, sizeof *m);
+	struct mark_range all = {m, trace, thread, options, 0, thread->calls.count};
 	size_t words = thread->calls.count / 64 + 1;
 
-	if (!m)
-		return NULL;
-	m->special = calloc(words, sizeof *m->special);
-	m->paired = calloc(words, sizeof *m->paired);
-	if (m->special && m->paired) {
-		marks_find_pairs(m, trace, thread, options);
-		if (options->args == FXT_ARGS_NONE ||
-		    marks_find_arrows(m, trace, thread, options, last_flow))
-			return m;
+	if (m) {
+		m->special = calloc(words, sizeof *m->special);
+		m->paired = calloc(words, sizeof *m->paired);
 	}
-	slice_marks_free(m);
-	return NULL;
+	bool ok = m && m->special && m->paired;
+	enum err err = ok ? marks_find_pairs(&all, output, error) : ERR_NONE;
+	if (ok && err == ERR_NONE && options->args != FXT_ARGS_NONE)
+		ok = marks_find_arrows(m, trace, thread, options, last_flow);
+	if (!ok)
+		err = error_set(error, ERR_NOMEM, "out of memory while writing the trace");
+	if (err == ERR_NONE)
+		*result = m;
+	else
+		slice_marks_free(m);
+	return err;
 }
 
 void slice_marks_free(struct slice_marks *m)

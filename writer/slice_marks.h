@@ -11,6 +11,7 @@
 #include "common/vec.h"
 #include "decode/trace.h"
 #include "writer/fxt.h"
+#include "writer/output.h"
 #include "writer/trace_fxt.h"
 
 /* A flow event at a call. */
@@ -45,9 +46,11 @@ static inline bool call_is_short(const struct trace *trace, const struct fxt_opt
 	       !call_is_loss(trace, call);
 }
 
-/* NULL when memory is short. last_flow: the number of flows so far. */
-struct slice_marks *slice_marks_new(const struct trace *trace, const struct thread *thread,
-				    const struct fxt_options *options, uint64_t *last_flow);
+/* last_flow: the number of flows so far. The output's threads help. */
+MUST_CHECK enum err slice_marks_new(const struct trace *trace, const struct thread *thread,
+				    const struct fxt_options *options, struct output *output,
+				    uint64_t *last_flow, struct slice_marks **result,
+				    struct error *error);
 void slice_marks_free(struct slice_marks *m);
 
 #endif

@@ -13,8 +13,9 @@
 #include "writer/slice_refs.h"
 
 enum {
-	/* About BUFFER_BLOCK_BYTES. Calls that are not drawn are less work, not none. */
-	BLOCK_CALLS = 1 << 15,
+	/* About half of BUFFER_BLOCK_BYTES, which caches hold. Calls that are not drawn are less
+	   work, not none. */
+	BLOCK_CALLS = 1 << 14,
 	DRAWN_WEIGHT = 16,
 	/* Each may take two of the 255 indices of threads, which must last for a block. */
 	BLOCK_RUNS = 100,
@@ -191,11 +192,11 @@ static enum err feed_define(struct feed *f, struct call_order order, uint32_t in
 
 /* Of [first, end) the first call that needs more than to be counted: its name is new, an
  * instant comes before it, or it may not be drawn. */
-static uint32_t feed_known(const struct feed *f, uint32_t first, uint32_t end)
+static inline uint32_t feed_known(const struct feed *f, uint32_t first, uint32_t end,
+				  uint64_t min_ns)
 {
 	const struct slices *s = f->s;
 	const struct call *calls = f->run.thread->calls.items;
-	uint64_t min_ns = s->options->min_duration_ns;
 	struct {
 		const struct slice_refs *items;
 		size_t count;
@@ -223,13 +224,16 @@ static uint32_t feed_known(const struct feed *f, uint32_t first, uint32_t end)
 static enum err feed_calls(struct feed *f, struct call_order *order)
 {
 	struct slices *s = f->s;
+	uint64_t min_ns = s->options->min_duration_ns;
 	enum err err = ERR_NONE;
 
 	while (err == ERR_NONE) {
 		uint32_t first = order->call, stretch = order->end - first,
 			 fit = s->room / DRAWN_WEIGHT;
 
-		order->call = feed_known(f, first, first + (stretch < fit ? stretch : fit));
+		stretch = stretch < fit ? stretch : fit;
+		order->call = min_ns ? feed_known(f, first, first + stretch, min_ns)
+				     : feed_known(f, first, first + stretch, 0);
 		if (order->call > first) {
 			f->run.calls += order->call - first;
 			f->last = order->call - 1;
@@ -269,10 +273,11 @@ enum err slices_write_thread(struct slices *s, const struct thread *thread, uint
 	f.instant = f.run.instant = instants_of_task(&s->instants, thread->task);
 	f.instant_end = instants_of_task(&s->instants, (task_id){thread->task.v + 1});
 	feed_next_instant(&f);
-	f.run.marks = s->marks = slice_marks_new(s->trace, thread, s->options, &s->last_flow);
-	if (!s->marks)
-		return error_set(error, ERR_NOMEM, "out of memory while writing the trace");
-	enum err err = feed_calls(&f, &order);
+	enum err err = slice_marks_new(s->trace, thread, s->options, s->output, &s->last_flow,
+				       &s->marks, error);
+	f.run.marks = s->marks;
+	if (err == ERR_NONE)
+		err = feed_calls(&f, &order);
 	if (err == ERR_NONE)
 		err = feed_instants(&f, UINT64_MAX, &order);
 	if (err == ERR_NONE)

@@ -444,6 +444,52 @@ Test(trace_fxt, a_recursion_too_deep_to_guess_its_path_is_encoded_in_order)
 	fake_done(&f);
 }
 
+/* So many calls that several threads look for those of no length, which are many, too. */
+Test(trace_fxt, a_long_thread_gives_the_same_bytes_with_any_number_of_threads)
+{
+	enum { CALLS = 400000, DEEPEST = 30 };
+	struct buffer first = {0};
+	struct fxt_counts counts;
+	struct fake f;
+	uint32_t open[DEEPEST + 1] = {CALL_NONE}, depth = 0;
+	uint64_t random = 7, now = 0;
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10);
+	struct thread *t = fake_thread(&f, fake_task(&f, 1, 1, "t"));
+	for (uint32_t i = 0; i < CALLS; i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		now += random >> 62 == 0;
+		for (uint64_t ends = random >> 58 & 3; depth > 0 && ends > 0; ends--)
+			t->calls.items[open[depth--]].end_ns = now;
+		uint32_t call = fake_call(t, open[depth], a, now, now, 0);
+		if (depth < DEEPEST)
+			open[++depth] = call;
+	}
+	for (; depth > 0; depth--)
+		t->calls.items[open[depth]].end_ns = now;
+	fake_segment(t, 0, now);
+	f.trace.end_ns = now;
+	for (unsigned threads = 1; threads <= 5; threads += 2) {
+		struct buffer bytes = {0};
+		struct fxt_read read = write_once(&f, &basic, threads, &counts, &bytes);
+
+		cr_assert_eq(counts.slices, CALLS);
+		cr_assert_eq(counts.clamped, 0);
+		cr_assert_eq(counts.blocks_again, 0);
+		cr_assert_gt(counts.zero_length, CALLS / 10);
+		fxt_read_done(&read);
+		if (threads == 1) {
+			first = bytes;
+			continue;
+		}
+		expect_equal(&bytes, &first);
+		buffer_done(&bytes);
+	}
+	buffer_done(&first);
+	fake_done(&f);
+}
+
 Test(trace_fxt, more_instants_than_the_string_table_holds)
 {
 	enum { INSTANTS = 40000 };
