@@ -186,6 +186,32 @@ static bool joiner_look_back(struct joiner *j, size_t s, enum effort effort)
 	return true;
 }
 
+/* The first frame of a thread ends with it: it goes on where nothing else is known to. Joins
+ * segment s to it if the stack before is known down to there. */
+static bool joiner_keep_bottom(struct joiner *j, size_t s)
+{
+	const struct thread *t = j->thread;
+	size_t from = s;
+
+	while (from > 0 && !t->segments.items[from].bottom && !t->segments.items[from].barrier)
+		from--;
+	if (from == s || !t->segments.items[from].bottom)
+		return true;
+	if (!joiner_chain(j, t->segments.items[s - 1].top_call) || !joiner_levels(j, s))
+		return false;
+	if (j->known.chain.count == 0)
+		return true;
+	uint32_t row = vec_last(&j->known.chain)->row;
+	if (t->calls.items[row].flags & (CALL_ROOT | CALL_SWITCHED) || joiner_home(j, row) != from)
+		return true;
+	long outermost = (long)j->known.levels.count;
+	struct alignment a = {.depth = outermost + 1,
+			      .innermost = outermost + 1,
+			      .candidates = 1,
+			      .evidence = JOIN_CONTEXT};
+	return joiner_apply(j, s, &a);
+}
+
 /* ---- the final order ---- */
 
 struct home_root {
@@ -267,6 +293,9 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	for (size_t s = 1; ok && s < t->segments.count; s++)
 		if (joiner_is_open(j, s))
 			ok = joiner_look_back(j, s, EFFORT_ANY);
+	for (size_t s = 1; ok && s < t->segments.count; s++)
+		if (joiner_is_open(j, s))
+			ok = joiner_keep_bottom(j, s);
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		joiner_name_passed(j, &t->segments.items[s], false);
 	ok = ok && joiner_final_roots(j);

@@ -12,6 +12,7 @@ enum {
 	SYSCALL_EXECVE = 59, /* of x86-64 */
 	SYSCALL_EXECVEAT = 322,
 	EXEC_SLACK_NS = 5000,
+	EXEC_LATE_NS = 1000000, /* from the record to the first instruction of the program */
 };
 
 static bool strand_push_join(struct strand *s, struct join j)
@@ -91,8 +92,11 @@ void strand_break(struct strand *s, uint64_t lost_ns, node_id lost_at, unsigned 
 	if (s->thread->segments.count && strand_push_join(s, j))
 		index = (uint32_t)s->thread->joins.count - 1;
 	strand_start_segment(s, to, index);
-	if (s->thread->segments.count)
+	if (s->thread->segments.count) {
 		vec_last(&s->thread->segments)->barrier = barrier;
+		vec_last(&s->thread->segments)->bottom =
+			barrier && strand_node(s, to)->flags & NODE_INTO_FUNCTION;
+	}
 	s->state = STRAND_ON;
 	s->guessed = false;
 }
@@ -303,8 +307,7 @@ void strand_reenter(struct strand *s, node_id to)
 		strand_unwind_to(s, at, to);
 		return;
 	}
-	if (!entry && s->top == 0 && s->stack.items[0].ret == 0 &&
-	    n->flags & NODE_CALL_PRECEDED) {
+	if (!entry && s->top == 0 && s->stack.items[0].ret == 0 && n->flags & NODE_CALL_PRECEDED) {
 		strand_add_root(s, to);
 		return;
 	}
@@ -478,10 +481,38 @@ static void strand_go_on(struct strand *s, node_id to, bool at_begin)
 	}
 }
 
+/* Does the thread, or what it has execed, begin at `to`? A thread goes on behind its clone. */
+static bool strand_begins_thread(const struct strand *s, node_id to)
+{
+	static const uint8_t syscall[] = {0x0f, 0x05};
+	const struct sideband *sb = s->weave->sideband;
+	const struct task *task = &sb->tasks.items[s->task.v];
+	const struct node_cold *cold = strand_cold(s, to);
+	const uint8_t *code = NULL;
+
+	if (task->start_ns && !task->is_new_process)
+		return graph_code(s->weave->graph, cold->space, cold->ip - sizeof syscall, &code) >=
+			       sizeof syscall &&
+		       memcmp(code, syscall, sizeof syscall) == 0;
+	if (!(strand_node(s, to)->flags & NODE_INTO_FUNCTION))
+		return false;
+	for (size_t i = 0; i < sb->task_names.count; i++) {
+		const struct task_name *n = &sb->task_names.items[i];
+
+		if (n->task.v == s->task.v && n->exec && n->time_ns > 0 &&
+		    n->time_ns <= s->now_ns + EXEC_SLACK_NS &&
+		    s->now_ns <= n->time_ns + EXEC_LATE_NS)
+			return true;
+	}
+	return false;
+}
+
 static void strand_start(struct strand *s, node_id to)
 {
 	strand_start_segment(s, to, CALL_NONE);
 	s->state = STRAND_ON;
+	if (s->thread->segments.count)
+		vec_last(&s->thread->segments)->bottom = strand_begins_thread(s, to);
 }
 
 void strand_on_begin(struct strand *s, node_id to, bool at_begin)

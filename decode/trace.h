@@ -118,6 +118,7 @@ struct segment {
 	node_id first_node;            /* where it starts */
 	uint32_t join;                 /* how it is tied to the one before; index, CALL_NONE = first */
 	bool barrier;                  /* never joined to the one before: exec, thread start */
+	bool bottom;                   /* its first frame is the first of the thread, or since exec */
 	uint64_t edges;                /* flow events in it */
 };
 
