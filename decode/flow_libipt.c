@@ -178,8 +178,10 @@ static void take_block(struct flow_libipt *l, const struct pt_block *block)
 	f->mode = block->mode == ptem_64bit ? INSN_64 : INSN_32;
 	l->end_ip = block->end_ip;
 	/* A block may also end where code is only cut into pieces. */
-	if (n && f->cold[n].branch_ip != block->end_ip)
+	if (n && f->cold[n].branch_ip != block->end_ip) {
 		l->end_ip = 0;
+		f->ordinal++; /* counted here, as no branch counts it */
+	}
 }
 
 /* The time packets that libipt has passed: it tells the time only with events and blocks, which
