@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/json_text.h"
 #include "common/tar_zst.h"
 
 #define MANIFEST "manifest.json"
@@ -35,27 +36,6 @@ void bundle_name_of(const struct build_id *id, const char *leaf, char *text)
 }
 
 /* ---- writing ---- */
-
-/* A path may hold any bytes, JSON only UTF-8. */
-static json_t *json_text(const char *text)
-{
-	if (!text)
-		return json_null();
-	json_t *value = json_string(text);
-	if (value)
-		return value;
-	char copy[PATH_MAX * 3], *out = copy;
-	for (; *text && out < copy + sizeof copy - 4; text++) {
-		if ((unsigned char)*text < 0x80) {
-			*out++ = *text;
-		} else {
-			memcpy(out, "\xef\xbf\xbd", 3);
-			out += 3;
-		}
-	}
-	*out = '\0';
-	return json_string(copy);
-}
 
 static json_t *hex_number(uint64_t value)
 {

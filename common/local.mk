@@ -7,6 +7,7 @@ libcommon_a_SOURCES = \
   common/error.c common/error.h \
   common/file_map.c common/file_map.h \
   common/intern.c common/intern.h \
+  common/json_text.c common/json_text.h \
   common/log.c common/log.h \
   common/map64.c common/map64.h \
   common/tar_zst.c common/tar_zst.h \

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/bundle.h"
+#include "common/json_text.h"
 #include "common/log.h"
 #include "common/vec.h"
 #include "decode/pipeline.h"
@@ -62,6 +63,12 @@ static double now_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+static void capture_fail(struct capture *c, const char *why)
+{
+	error_set(&c->error, ERR_IO, "%s: %s", c->path, why);
+	c->outcome = OUTCOME_FAILED;
+}
+
 /* ---- the list ---- */
 
 static struct batch *collecting; /* nftw has no context argument */
@@ -101,12 +108,21 @@ static int capture_order(const void *a, const void *b)
 static enum err batch_read_list(struct batch *b, const char *list, struct error *error)
 {
 	FILE *f = fopen(list, "re");
-	char line[PATH_MAX + 2];
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t bytes;
 
 	if (!f)
 		return error_set(error, ERR_IO, "%s: %s", list, strerror(errno));
 	enum err err = ERR_NONE;
-	while (err == ERR_NONE && fgets(line, sizeof line, f)) {
+	while (err == ERR_NONE && (bytes = getline(&line, &room, f)) >= 0) {
+		if (memchr(line, '\0', (size_t)bytes)) {
+			err = error_set(error, ERR_FORMAT,
+					"%s: not a list of captures, a line each; one capture is "
+					"decoded without --batch",
+					list);
+			break;
+		}
 		line[strcspn(line, "\n")] = '\0';
 		if (line[0] == '\0' || line[0] == '#')
 			continue;
@@ -116,6 +132,7 @@ static enum err batch_read_list(struct batch *b, const char *list, struct error 
 			err = ERR_NOMEM;
 		}
 	}
+	free(line);
 	fclose(f);
 	return err;
 }
@@ -134,6 +151,36 @@ static void capture_name(struct capture *c, const char *below)
 	for (char *q = c->name; *q; q++)
 		if (*q == '/')
 			*q = '-';
+}
+
+static int capture_name_order(const void *a, const void *b)
+{
+	const struct capture *const *x = a, *const *y = b;
+	int order = strcmp((*x)->name, (*y)->name);
+
+	return order ? order : strcmp((*x)->path, (*y)->path);
+}
+
+/* Of captures whose results would have the same name, only the first is decoded. */
+static enum err batch_check_names(struct batch *b)
+{
+	size_t count = b->captures.count;
+	struct capture **by_name = calloc(count, sizeof *by_name);
+
+	if (!by_name)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < count; i++)
+		by_name[i] = &b->captures.items[i];
+	qsort(by_name, count, sizeof *by_name, capture_name_order);
+	for (size_t i = 1, first = 0; i < count; i++) {
+		if (strcmp(by_name[i]->name, by_name[first]->name) == 0)
+			capture_fail(by_name[i], "its results would have the same names as those "
+						 "of another capture; rename it");
+		else
+			first = i;
+	}
+	free(by_name);
+	return ERR_NONE;
 }
 
 static enum err batch_list(struct batch *b, struct error *error)
@@ -156,6 +203,10 @@ static enum err batch_list(struct batch *b, struct error *error)
 	if (b->captures.count)
 		qsort(b->captures.items, b->captures.count, sizeof *b->captures.items,
 		      capture_order);
+	for (size_t i = 0; i < b->captures.count; i++)
+		capture_name(&b->captures.items[i], S_ISDIR(st.st_mode) ? from : "");
+	if (b->captures.count && batch_check_names(b) != ERR_NONE)
+		return ERR_NOMEM;
 	size_t kept = 0;
 	for (size_t i = 0; i < b->captures.count; i++) {
 		struct capture *c = &b->captures.items[i];
@@ -164,7 +215,6 @@ static enum err batch_list(struct batch *b, struct error *error)
 			free(c->path);
 			continue;
 		}
-		capture_name(c, S_ISDIR(st.st_mode) ? from : "");
 		b->captures.items[kept++] = *c;
 	}
 	b->captures.count = kept;
@@ -179,6 +229,26 @@ static void result_path(char *out, const struct batch *b, const struct capture *
 			const char *suffix)
 {
 	snprintf(out, PATH_MAX, "%s/%.*s%s", b->o->output, NAME_BYTES, c->name, suffix);
+}
+
+static enum outcome outcome_of_loss(const struct batch *b, const struct capture *c,
+				    enum outcome otherwise)
+{
+	return b->o->max_loss_percent >= 0 && c->loss_percent > b->o->max_loss_percent
+		       ? OUTCOME_LOSS
+		       : otherwise;
+}
+
+/* Of what was done before. */
+static double capture_known_loss(const struct batch *b, const struct capture *c)
+{
+	char stats[PATH_MAX];
+
+	result_path(stats, b, c, ".json");
+	json_t *json = json_load_file(stats, 0, NULL);
+	double percent = json_number_value(json_object_get(json, "loss_percent"));
+	json_decref(json);
+	return percent;
 }
 
 static bool capture_is_done(const struct batch *b, const struct capture *c)
@@ -221,19 +291,16 @@ static void capture_child(const struct batch *b, const struct capture *c, int to
 	_exit(written == sizeof report ? 0 : 1);
 }
 
-static void capture_fail(struct capture *c, const char *why)
-{
-	error_set(&c->error, ERR_IO, "%s: %s", c->path, why);
-	c->outcome = OUTCOME_FAILED;
-}
-
 static void capture_start(const struct batch *b, struct capture *c)
 {
 	int fds[2];
 
+	if (c->outcome == OUTCOME_FAILED)
+		return;
 	c->started = now_seconds();
 	if (capture_is_done(b, c)) {
-		c->outcome = OUTCOME_SKIPPED;
+		c->loss_percent = capture_known_loss(b, c);
+		c->outcome = outcome_of_loss(b, c, OUTCOME_SKIPPED);
 		return;
 	}
 	if (pipe(fds) != 0) {
@@ -272,10 +339,8 @@ static void capture_end(const struct batch *b, struct capture *c, int wait_statu
 	} else {
 		c->error = report.error;
 		c->loss_percent = report.loss_percent;
-		bool lost = b->o->max_loss_percent >= 0 && c->loss_percent > b->o->max_loss_percent;
 		c->outcome = c->error.code != ERR_NONE ? OUTCOME_FAILED
-			     : lost                    ? OUTCOME_LOSS
-						       : OUTCOME_OK;
+						       : outcome_of_loss(b, c, OUTCOME_OK);
 	}
 	close(c->from_child);
 	c->from_child = -1;
@@ -293,12 +358,12 @@ static void capture_print(const struct batch *b, const struct capture *c)
 	json_t *line = json_object();
 
 	result_path(trace, b, c, ".fxt.gz");
-	json_object_set_new(line, "input", json_string_nocheck(c->path));
+	json_object_set_new(line, "input", json_text(c->path));
 	json_object_set_new(line, "outcome", json_string(words[c->outcome]));
 	if (c->outcome == OUTCOME_FAILED)
-		json_object_set_new(line, "error", json_string_nocheck(c->error.message));
+		json_object_set_new(line, "error", json_text(c->error.message));
 	else
-		json_object_set_new(line, "output", json_string_nocheck(trace));
+		json_object_set_new(line, "output", json_text(trace));
 	if (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_LOSS) {
 		json_object_set_new(line, "loss_percent", json_real(c->loss_percent));
 		json_object_set_new(line, "seconds", json_real(c->seconds));
@@ -309,9 +374,12 @@ static void capture_print(const struct batch *b, const struct capture *c)
 	json_decref(line);
 }
 
-static void xml_text(FILE *f, const char *text)
+static void xml_text(FILE *f, const char *any)
 {
-	for (; *text; text++)
+	json_t *valid = json_text(any); /* UTF-8 */
+	const char *text = json_string_value(valid);
+
+	for (; text && *text; text++)
 		switch (*text) {
 		case '<': fputs("&lt;", f); break;
 		case '>': fputs("&gt;", f); break;
@@ -319,6 +387,7 @@ static void xml_text(FILE *f, const char *text)
 		case '"': fputs("&quot;", f); break;
 		default: fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
 		}
+	json_decref(valid);
 }
 
 static enum err batch_junit(const struct batch *b, struct error *error)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json_text.h"
 #include "writer/call_order.h"
 #include "writer/names.h"
 
@@ -194,14 +195,6 @@ static const char *unresolved_advice(const struct trace_names *names, module_id 
 static json_t *json_count(uint64_t n)
 {
 	return json_integer((json_int_t)n);
-}
-
-/* A path or comm may be any bytes; JSON is UTF-8. */
-static json_t *json_text(const char *text)
-{
-	json_t *string = json_string(text);
-
-	return string ? string : json_string("[not UTF-8]");
 }
 
 /* jansson's *_new functions take the reference and refuse a NULL value, so a chain of them

@@ -197,7 +197,7 @@ Test(text, statistics_are_json)
 	cr_assert_not_null(root, "%s", text);
 	json_t *inputs_json = json_object_get(root, "inputs");
 	cr_assert_str_eq(json_string_value(json_array_get(inputs_json, 0)), "perf.data");
-	cr_assert_str_eq(json_string_value(json_array_get(inputs_json, 1)), "[not UTF-8]");
+	cr_assert_str_eq(json_string_value(json_array_get(inputs_json, 1)), "bad\xef\xbf\xbd name");
 	cr_assert_eq(json_unpack(root,
 				 "{s:{s:I}, s:{s:I,s:I,s:{s:I}}, s:{s:{s:I,s:I}}, s:f, "
 				 "s:[{s:s,s:s,s:I,s:f}], s:[{s:s,s:I}], s:[{s:f}]}",
