@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -27,19 +28,46 @@ static void input_find_kcore(struct input *in, const char *path, struct symboliz
 	}
 }
 
-/* A mistyped name would only show as missing code. Maps and jitdumps say it themselves. */
+static void warn_missing(const char *option, const char *path)
+{
+	if (path && access(path, R_OK) != 0)
+		log_warn("--%s %s: %s", option, path, strerror(errno));
+}
+
+/* A mistyped name would only show as missing code, or missing names. */
 static void input_warn_missing(const struct options *o)
 {
-	const struct {
-		const char *option, *path;
-	} named[] = {{"symfs", o->symfs}, {"kcore", o->kcore}, {"kallsyms", o->kallsyms}};
-
-	for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
-		if (named[i].path && access(named[i].path, R_OK) != 0)
-			log_warn("--%s %s: %s", named[i].option, named[i].path, strerror(errno));
+	warn_missing("symfs", o->symfs);
+	warn_missing("kcore", o->kcore);
+	warn_missing("kallsyms", o->kallsyms);
 	for (size_t i = 0; o->debug_dirs.items[i]; i++)
-		if (access(o->debug_dirs.items[i], R_OK) != 0)
-			log_warn("--debug-dir %s: %s", o->debug_dirs.items[i], strerror(errno));
+		warn_missing("debug-dir", o->debug_dirs.items[i]);
+	for (size_t i = 0; o->perf_maps.items[i]; i++)
+		warn_missing("perf-map", o->perf_maps.items[i]);
+	for (size_t i = 0; o->jitdumps.items[i]; i++)
+		warn_missing("jitdump", o->jitdumps.items[i]);
+}
+
+static bool is_same_file(const char *path, const struct stat *st)
+{
+	struct stat other;
+
+	return stat(path, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+}
+
+bool input_is(const struct input *in, const struct options *o, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+		return false;
+	for (size_t i = 0; i < o->inputs.count; i++)
+		if (is_same_file(o->inputs.items[i], &st))
+			return true;
+	for (size_t i = 0; i < in->file.files.count; i++)
+		if (is_same_file(in->file.files.items[i].path, &st))
+			return true;
+	return false;
 }
 
 enum err input_open(struct input *in, const struct options *o, struct error *error)

@@ -33,6 +33,8 @@ MUST_CHECK enum err input_open(struct input *in, const struct options *options,
 /* Fills in->sideband; the hits of a bundle are instants in it. ERR_NOT_FOUND: no Intel PT. */
 MUST_CHECK enum err input_read(struct input *in, const struct options *options,
 			       struct error *error);
+/* Is the path one of the files that are read? After input_open(). */
+bool input_is(const struct input *in, const struct options *options, const char *path);
 /* Wall-clock ns since 1970 of a time of the trace; false = the recording does not tell. */
 bool input_wall_clock(const struct input *in, uint64_t time_ns, uint64_t *wall_ns);
 void input_done(struct input *in);

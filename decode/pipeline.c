@@ -283,6 +283,12 @@ static const char *pipeline_output_path(const struct options *o)
 /* Before any work: what cannot be written should not be decoded first. */
 static enum err pipeline_open_output(struct pipeline *p)
 {
+	const char *paths[] = {pipeline_output_path(p->o), p->o->stats};
+
+	for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+		if (paths[i] && input_is(&p->in, p->o, paths[i]))
+			return error_set(p->error, ERR_UNSUPPORTED,
+					 "%s: is what is decoded; it would be overwritten", paths[i]);
 	enum err err =
 		output_open(pipeline_output_path(p->o), p->o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
 			    pipeline_jobs(p->o), &p->out, p->error);
@@ -337,6 +343,12 @@ static enum err pipeline_write_text(struct pipeline *p, const struct trace_names
 	}
 }
 
+static bool pipeline_cuts(const struct options *o)
+{
+	return o->from.given || o->until.given || o->between_start || o->kernel_only ||
+	       o->user_only;
+}
+
 static enum err pipeline_write(struct pipeline *p)
 {
 	const struct options *o = p->o;
@@ -353,6 +365,8 @@ static enum err pipeline_write(struct pipeline *p)
 	if (err == ERR_NONE && p->trace.threads.count == 0)
 		log_warn("nothing is left of the trace: no thread of it was selected%s",
 			 o->cpus.count ? " (rings of threads, not of CPUs, have no --cpu)" : "");
+	else if (err == ERR_NONE && p->trace.end_ns == 0 && pipeline_cuts(o))
+		log_warn("nothing is left of the trace: no call of it was selected");
 	fxt.has_wall_clock = input_wall_clock(&p->in, p->trace.start_ns, &fxt.wall_ns);
 	if (err == ERR_NONE && o->dump)
 		err = pipeline_write_text(p, &names);

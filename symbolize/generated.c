@@ -113,10 +113,14 @@ static enum err generated_load_named(struct symbolizer *s)
 	const struct bundle *b = o->bundle;
 	enum err err = ERR_NONE;
 
+	/* Those of options that are not there were told of before: they may not be asked for. */
 	for (size_t i = 0; !err && o->jitdumps && o->jitdumps[i]; i++)
-		err = generated_open(s, o->jitdumps[i], true, PID_ANY, true);
+		if (access(o->jitdumps[i], R_OK) == 0)
+			err = generated_open(s, o->jitdumps[i], true, PID_ANY, true);
 	for (size_t i = 0; !err && o->perf_maps && o->perf_maps[i]; i++)
-		err = generated_open(s, o->perf_maps[i], false, pid_of_map(o->perf_maps[i]), true);
+		if (access(o->perf_maps[i], R_OK) == 0)
+			err = generated_open(s, o->perf_maps[i], false,
+					     pid_of_map(o->perf_maps[i]), true);
 	for (size_t i = 0; !err && b && i < b->jitdumps.count; i++)
 		err = generated_open(s, b->jitdumps.items[i], true, PID_ANY, true);
 	for (size_t i = 0; !err && b && i < b->perf_maps.count; i++)
