@@ -147,10 +147,12 @@ struct precedent precedents_count(const struct precedents *p, const struct prece
 		if (caller != CALL_NONE && call_is_whole(&calls[caller]))
 			weight = precedents_moment(&calls[row], &calls[caller], c, &time_ns);
 		for (int k = 0; weight && k < ALIKE_COUNT; k++) {
-			uint64_t later_ns = time_ns + (uint64_t)((double)c->gap_ns * alike[k]);
+			double gap_ns = (double)c->gap_ns * alike[k];
 			bool one;
 
-			if (precedents_find(p, c, later_ns, caller, &one)) {
+			/* With a damaged clock a gap may be as long as a number can say. */
+			if (gap_ns < 0x1p63 &&
+			    precedents_find(p, c, time_ns + (uint64_t)gap_ns, caller, &one)) {
 				found.count++;
 				found.one_ns += one ? weight : 0;
 				found.two_ns += one ? 0 : weight;

@@ -285,11 +285,13 @@ static void recall_situation(const struct recall *r, const struct aligner *known
 	if (like_after == 0 || !seg)
 		return;
 	for (int k = 0; k < ALIKE_COUNT; k++) {
-		uint64_t gap = (uint64_t)((double)(join->resumed_ns - join->lost_ns) * alike[k]);
+		double gap_ns = (double)(join->resumed_ns - join->lost_ns) * alike[k];
 		size_t gone, new;
 
-		if (time_ns < seg->start_ns + gap)
+		/* With a damaged clock a gap may be as long as a number can say. */
+		if (gap_ns >= 0x1p63 || time_ns - seg->start_ns < (uint64_t)gap_ns)
 			continue;
+		uint64_t gap = (uint64_t)gap_ns;
 		recall_stack_at(r, time_ns - gap, &before);
 		if (!recall_common(r, &before, &after, &gone, &new))
 			continue;
