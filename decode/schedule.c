@@ -203,15 +203,16 @@ static void heap_fix_top(struct schedule *s)
 
 /* ---- handing over ---- */
 
-/* Sets the source's key to the start of its next stay, as far as that is known. */
-static void source_rekey(const struct schedule *s, struct source *source)
+/* Sets the source's key to the start of its next stay. Into a piece of which nothing was handed
+ * over only the top of the heap looks: whether others are decoded depends on the threads. */
+static void source_rekey(const struct schedule *s, struct source *source, bool at_top)
 {
 	if (source->head == source->item_count)
 		return;
 	const struct item *item = &s->items[source->items[source->head]];
 	uint64_t key = item->start_ns;
 
-	if (item->state == ITEM_DECODED && source->at < item->decoded->events.count)
+	if ((at_top || source->at > 0) && source->at < item->decoded->events.count)
 		key = item->decoded->events.items[source->at].time_ns;
 	if (key > source->key_ns)
 		source->key_ns = key;
@@ -291,7 +292,7 @@ static void schedule_hand_over(struct schedule *s)
 		if (s->o->progress)
 			s->o->progress(s->o->progress_context, s->done_bytes, s->all_bytes);
 	}
-	source_rekey(s, source);
+	source_rekey(s, source, false);
 	heap_fix_top(s);
 }
 
@@ -304,7 +305,7 @@ static bool schedule_can_hand_over(struct schedule *s)
 
 		if (s->items[top->items[top->head]].state != ITEM_DECODED)
 			return false;
-		source_rekey(s, top);
+		source_rekey(s, top, true);
 		if (top->key_ns == key)
 			return true;
 		heap_down(s, 0); /* its first stay starts later than its piece seemed to */
