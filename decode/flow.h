@@ -43,7 +43,7 @@ enum flow_kind {
 	FLOW_TX_BEGIN, FLOW_TX_COMMIT, FLOW_TX_ABORT,
 	FLOW_PTWRITE,   /* payload at data (index into the piece's payloads) */
 	FLOW_FREQUENCY, /* CBR: data = core:bus ratio */
-	FLOW_POWER,     /* MWAIT, PWRE, PWRX, EXSTOP: data = packet kind; payload */
+	FLOW_POWER,     /* MWAIT, PWRE, PWRX, EXSTOP: data = packet kind */
 	FLOW_EVENT,     /* CFE/EVD */
 	FLOW_KIND_COUNT
 };

@@ -47,7 +47,8 @@ static void weaver_mark(struct weaver *w, const struct aux_buffer *buffer, task_
 		return;
 	}
 	struct trace_mark m = {.time_ns = e->time_ns,
-			       .payload = payloads ? payloads[e->data] : e->data,
+			       .payload = e->kind == FLOW_PTWRITE && payloads ? payloads[e->data]
+								      : e->data,
 			       .task = task,
 			       .cpu = buffer->cpu,
 			       .node = e->from,
