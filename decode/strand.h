@@ -117,6 +117,7 @@ struct strand {
 	bool switched;            /* this segment has left its first stack: no more roots for it */
 	uint64_t now_ns, last_ns; /* of this event and the one before */
 	uint64_t since_ns;        /* when `state` began */
+	uint64_t unwound_rows;    /* looked at to count the frames of exceptions */
 	bool guessed;             /* the open segment began at a place that may be wrong */
 	uint64_t off_ns;          /* since when tracing is off or lost */
 	node_id off_node;         /* where it stopped */

@@ -8,6 +8,8 @@
 enum {
 	UNWINDER_DEPTH = 2, /* physical frames: what restores the registers may be one of its own */
 	SITES_MAX = 16,     /* calls that the second phase makes */
+	BEFORE_MAX = 16,    /* frames that are taken to be passed because they were before */
+	LOOKS_MAX = 16,     /* at each row of the thread, over all landings */
 };
 
 static uint32_t thread_physical_parent(const struct thread *t, uint32_t row)
@@ -89,7 +91,7 @@ static size_t strand_frames_before(struct strand *s, const struct frame *unwinde
 	if (rounds == 0 && before == MAP64_NONE)
 		return unwinder->role == FUNC_UNWIND_RESUME ? 2 : 0;
 	if (rounds == 0)
-		return before;
+		return before <= BEFORE_MAX ? before : 0;
 	if (before == rounds)
 		return rounds;
 	if (!map64_set(&s->weave->landings, key, before == MAP64_NONE ? (uint32_t)rounds : 0))
@@ -101,8 +103,14 @@ static size_t strand_frames_before(struct strand *s, const struct frame *unwinde
 static size_t strand_frames_passed(struct strand *s, const struct frame *unwinder, node_id to)
 {
 	const struct call *calls = s->thread->calls.items;
-	uint32_t row = unwinder->call;
-	uint32_t phase = row == CALL_NONE ? CALL_NONE : strand_second_phase(s, row);
+	uint64_t count = s->thread->calls.count;
+	uint32_t row = unwinder->call, phase = CALL_NONE;
+
+	/* Unwinders inside unwinders could make that quadratic. */
+	if (row != CALL_NONE && s->unwound_rows <= LOOKS_MAX * count) {
+		s->unwound_rows += count - row;
+		phase = strand_second_phase(s, row);
+	}
 
 	/* _Unwind_Resume may have no first phase to tell it from. */
 	bool whole = phase != CALL_NONE && !(calls[phase].flags & CALL_START_INFERRED) &&
