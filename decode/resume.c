@@ -602,16 +602,6 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		strand_enter_missing(s, from);
 }
 
-/* Until now it is not known what ran in the missing code on top. */
-static void strand_draw_missing(struct strand *s)
-{
-	const struct bracket *b = strand_missing(s, &s->stack.items[s->top]);
-
-	if (b && b->kind == BRACKET_MISSING_FRAME && s->off_ns < s->now_ns)
-		strand_bracket(s, weave_bracket(s->weave, BRACKET_MISSING_CODE, b->node, 0),
-			       s->off_ns);
-}
-
 void strand_on_resume(struct strand *s, node_id to, unsigned how)
 {
 	bool missing =
@@ -622,7 +612,6 @@ void strand_on_resume(struct strand *s, node_id to, unsigned how)
 		return;
 	}
 	if (missing && s->stack.count) {
-		strand_draw_missing(s);
 		strand_reenter(s, to); /* only the frames of the missing code are unknown */
 	} else {
 		bool damage = loss_is_damage(s->off_cause);
@@ -652,7 +641,5 @@ void strand_finish(struct strand *s)
 {
 	if (s->state == STRAND_NEW)
 		return;
-	if (s->state == STRAND_LOST && s->stack.count)
-		strand_draw_missing(s);
 	strand_end_segment(s);
 }

@@ -125,7 +125,7 @@ static bool totals_add_missing(struct totals *totals, const struct trace *trace,
 				continue;
 			if (!u)
 				return false;
-			u->gaps += !outer && !(around && around->module.v == self->module.v);
+			u->gaps += !outer;
 			u->lost_ns += outer ? call->start_ns - call->end_ns
 					    : call->end_ns - call->start_ns;
 		}
