@@ -31,7 +31,7 @@ uint64_t flow_time_ahead(const struct flow *f)
 		if (length <= 0)
 			break;
 		context = packet_next_context(context, &packet);
-		if (flow_time_packet(&t, &packet))
+		if (flow_time_packet(&t, &packet, f->state == FLOW_STATE_OFF))
 			return flow_time_now(&t);
 	}
 	return f->piece->next_time_ns;

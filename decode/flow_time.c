@@ -7,6 +7,7 @@ enum {
 	SIDEBAND_SLACK_NS =
 		1000000000, /* PT may begin before the first and end after the last record */
 	INSNS_TO_LEARN = 64,
+	CYCLES_SLACK = 2, /* what the frequency may have changed by since the last CBR */
 };
 
 static const double NS_PER_INSN = 0.25; /* until the piece tells */
@@ -61,15 +62,20 @@ static uint64_t ns_of(const struct flow_time *t, uint64_t tsc)
 	return clock_ns(&t->sideband->clock, tsc) + (uint64_t)t->bias_ns;
 }
 
+/* A time beyond the next piece's first is damage; one that steps back a little is not. */
+static bool is_beyond(const struct flow_time *t, uint64_t ns)
+{
+	return ns > t->latest_ns ||
+	       (t->limit_ns != TIME_NONE && ns > t->limit_ns && t->have_anchor);
+}
+
 static bool take_tsc(struct flow_time *t, uint64_t low)
 {
 	uint64_t tsc = flow_time_extend(t->reference_tsc, low);
 	uint64_t ns = ns_of(t, tsc);
 
 	t->have_tma = false;
-	/* A time beyond the next piece's first is damage; one that steps back a little is not. */
-	if (ns < t->earliest_ns || ns > t->latest_ns ||
-	    (t->limit_ns != TIME_NONE && ns > t->limit_ns && t->have_anchor)) {
+	if (ns < t->earliest_ns || is_beyond(t, ns)) {
 		t->bad_times++;
 		return false;
 	}
@@ -100,7 +106,17 @@ static void take_tma(struct flow_time *t, uint64_t ctc, uint32_t fast)
 	t->first_mtc = true;
 }
 
-static bool take_mtc(struct flow_time *t, uint8_t mtc)
+/* While code runs, each MTC follows the one before. One that does not is damage, or those between
+ * are lost: the next one tells. */
+static bool is_odd(struct flow_time *t, uint8_t mtc)
+{
+	bool odd = mtc != (uint8_t)(t->last_mtc + 1) && mtc != (uint8_t)(t->odd_mtc + 1);
+
+	t->odd_mtc = odd ? mtc : t->last_mtc;
+	return odd;
+}
+
+static bool take_mtc(struct flow_time *t, uint8_t mtc, bool off)
 {
 	const struct trace_config *c = &t->sideband->config;
 
@@ -113,27 +129,36 @@ static bool take_mtc(struct flow_time *t, uint8_t mtc)
 
 		t->last_mtc = last > mtc ? (uint8_t)(last - known - 1) : last;
 	}
+	if (!t->first_mtc && !off && is_odd(t, mtc))
+		return false;
 	t->first_mtc = false;
 	t->ctc_ticks += (uint64_t)(uint8_t)(mtc - t->last_mtc) << c->mtc_period;
 	t->last_mtc = mtc;
 	uint64_t tsc = t->ctc_tsc + ctc_to_tsc(c, t->ctc_ticks);
 	if (tsc <= t->tsc)
 		return false;
+	if (is_beyond(t, ns_of(t, tsc))) {
+		/* Bytes that look like an MTC, or are behind missing ones: ticks were counted that
+		 * never were. The next TSC and TMA tell. */
+		t->have_tma = false;
+		return false;
+	}
 	t->tsc = tsc;
 	return true;
 }
 
-bool flow_time_packet(struct flow_time *t, const struct packet *packet)
+bool flow_time_packet(struct flow_time *t, const struct packet *packet, bool off)
 {
-	uint32_t max = t->sideband->config.max_non_turbo_ratio;
+	const struct trace_config *c = &t->sideband->config;
+	double max = c->has_cyc ? c->max_non_turbo_ratio : 0;
 
 	switch (packet->kind) {
 	case PACKET_TSC: return take_tsc(t, packet->payload);
 	case PACKET_TMA: take_tma(t, packet->payload, packet->extra); return false;
-	case PACKET_MTC: return take_mtc(t, (uint8_t)packet->payload);
+	case PACKET_MTC: return take_mtc(t, (uint8_t)packet->payload, off);
 	case PACKET_CYC: t->cycles += packet->payload; return false;
 	case PACKET_CBR:
-		t->tsc_per_cycle = packet->payload ? (double)max / (double)packet->payload : 0;
+		t->tsc_per_cycle = packet->payload ? max / (double)packet->payload : 0;
 		return false;
 	}
 	return false;
@@ -239,8 +264,15 @@ void flow_time_finish(struct flow_time *t, struct flow_event *events, size_t eve
 	if (cycles && t->tsc_per_cycle > 0) {
 		uint64_t tsc = t->tsc + (uint64_t)((double)cycles * t->tsc_per_cycle);
 		uint64_t at = ns_of(t, tsc);
+		uint64_t passed = at > t->anchor_ns ? at - t->anchor_ns : 0;
 
-		ns = at > t->anchor_ns ? (double)(at - t->anchor_ns) : 0;
+		if (at > t->latest_ns || (limit_ns != TIME_NONE && limit_ns > t->anchor_ns &&
+					  passed / CYCLES_SLACK > limit_ns - t->anchor_ns)) {
+			to.cycles = t->anchor.cycles; /* some were counted that never were */
+			t->marks.count = 0;
+		} else {
+			ns = (double)passed;
+		}
 	}
 	uint64_t to_ns = t->anchor_ns + (uint64_t)ns;
 	if (limit_ns != TIME_NONE && to_ns > limit_ns)

@@ -342,42 +342,70 @@ static void time_of(void *context, const struct flow_event *events, size_t count
 			*(uint64_t *)context = events[i].time_ns;
 }
 
-/* A CYC counts up to the packet behind it, also if it has a second byte. */
-Test(flow, cycles_in_one_byte_or_two)
+#define CBR  "02030100" /* a cycle is a tick of the TSC */
+#define TMA  "0273000000000000"
+#define CYC3 "57ffff02" /* 2^15 cycles and more */
+
+/* The time of the return, in a piece that begins at 1000. Damaged bytes look like times, too. */
+static const struct time_case {
+	const char *name, *packets;
+	bool has_cyc;
+	uint64_t next_ns; /* of the next piece */
+	uint64_t expected_ns;
+} times[] = {
+	{"a CYC counts up to the packet behind it", START("20") "0453" TIP("05") "f306" TSC("d007"),
+	 true, TIME_NONE, 1250},
+	{"also if it has a second byte", START("20") "045700" TIP("05") "f70006" TSC("d007"), true,
+	 TIME_NONE, 1250},
+	{"no CYC where none is enabled", START("20") "0453" TIP("05") "f306" TSC("d007"), false,
+	 TIME_NONE, 1750},
+	{"nor at the end of the piece", START("20") CBR "0453" TIP("05") CYC3 "06", false,
+	 TIME_NONE, 1000},
+	{"cycles that end far behind the next piece's first time",
+	 START("20") CBR "04" TIP("05") "06" CYC3 "04", true, 2000, 1000},
+	{"an MTC behind the next piece's first time",
+	 PSB TSC("e803") TMA FUP("20") PSBEND "04" TIP("05") "06"
+							     "59ff",
+	 false, 2000, 1000},
+	{"an MTC that does not follow the one before",
+	 PSB TSC("e803") TMA FUP("20") PSBEND "590104" TIP("05") "06"
+								 "59400659025903",
+	 false, TIME_NONE, 1011},
+	{"MTCs were lost, as two in a row prove",
+	 PSB TSC("e803") TMA FUP("20") PSBEND "590104" TIP("05") "06"
+								 "5940065941",
+	 false, TIME_NONE, 1200},
+};
+
+static void run_time(const struct time_case *c)
 {
-	static const struct {
-		const char *packets;
-		uint64_t time_ns;
-	} runs[] = {
-		{START("20") "04"
-			     "53" TIP("05") "f3"
-					    "06" TSC("d007"),
-		 1250},
-		{START("20") "04"
-			     "5700" TIP("05") "f700"
-					      "06" TSC("d007"),
-		 1250},
-	};
+	struct fixture f;
+	uint8_t bytes[128];
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = from_hex(c->packets, bytes),
+				   .buffer = &buffer,
+				   .start_time_ns = 1000,
+				   .next_time_ns = c->next_ns};
+	uint64_t time_ns = 0;
 
-	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-		struct fixture f;
-		uint8_t bytes[128];
-		struct aux_buffer buffer = {.cpu = -1, .task = {1}};
-		struct flow_piece piece = {.bytes = bytes,
-					   .count = from_hex(runs[i].packets, bytes),
-					   .buffer = &buffer,
-					   .start_time_ns = 1000,
-					   .next_time_ns = TIME_NONE};
-		uint64_t time_ns = 0;
+	fixture_init(&f);
+	struct sideband *s = &f.base.sideband;
+	s->config.has_cyc = c->has_cyc;
+	s->config.max_non_turbo_ratio = s->config.tsc_ctc_numerator =
+		s->config.tsc_ctc_denominator = 1;
+	s->config.mtc_period = 3;
+	cr_assert_eq(flow_decode(f.flow, &piece,
+				 (struct flow_sink){.events = time_of, .context = &time_ns}),
+		     ERR_NONE);
+	cr_expect_eq(time_ns, c->expected_ns, "%s: %" PRIu64, c->name, time_ns);
+	fixture_done(&f);
+}
 
-		fixture_init(&f);
-		cr_assert_eq(
-			flow_decode(f.flow, &piece,
-				    (struct flow_sink){.events = time_of, .context = &time_ns}),
-			ERR_NONE);
-		cr_expect_eq(time_ns, runs[i].time_ns, "%s: %" PRIu64, runs[i].packets, time_ns);
-		fixture_done(&f);
-	}
+Test(flow, times)
+{
+	for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+		run_time(&times[i]);
 }
 
 Test(flow, cases)
