@@ -186,6 +186,8 @@ Test(packet, find_psb)
 	from_hex("02820282028202820282028202820282", bytes + 11);
 	cr_expect_eq(packet_find_psb(bytes, sizeof bytes), bytes + 11);
 	cr_expect_null(packet_find_psb(bytes, 11 + 15));
+	from_hex("570282", bytes + 8); /* CYC, TNT */
+	cr_expect_eq(packet_find_psb(bytes, sizeof bytes), bytes + 11);
 }
 
 Test(packet, contexts)
