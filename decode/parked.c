@@ -196,10 +196,8 @@ static bool rows_reopen(struct strand *s, const struct frame *frames, size_t cou
 
 static void arrow_to_top(struct strand *s, uint32_t from)
 {
-	struct arrow arrow = {.time_ns = s->now_ns,
-			      .from = from,
-			      .to = s->stack.items[s->top].call,
-			      .kind = ARROW_SWITCH};
+	struct arrow arrow = {
+		.from = from, .to = s->stack.items[s->top].call, .kind = ARROW_SWITCH};
 
 	if (arrow.from != CALL_NONE && arrow.to != CALL_NONE &&
 	    !vec_push(&s->thread->arrows, arrow))

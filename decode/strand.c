@@ -194,7 +194,6 @@ void strand_replace_top(struct strand *s, node_id node)
 	/* The dynamic linker's way to a function is no call of the program's. */
 	bool is_tail_call = old.call != CALL_NONE && role != FUNC_LAZY_RESOLVER;
 	unsigned flags = is_tail_call ? CALL_TAIL : 0;
-	uint64_t edge_ns = s->now_ns;
 
 	strand_pop_to(s, s->top, 0);
 	if (old.kind == FRAME_SIGNAL)
@@ -204,7 +203,7 @@ void strand_replace_top(struct strand *s, node_id node)
 	if (old.role == FUNC_SETJMP || old.role == FUNC_LONGJMP)
 		f->role = old.role;
 	if (is_tail_call && f->call != CALL_NONE) {
-		struct arrow arrow = {.time_ns = edge_ns, .from = old.call, .to = f->call};
+		struct arrow arrow = {.from = old.call, .to = f->call};
 
 		if (!vec_push(&s->thread->arrows, arrow))
 			s->weave->out_of_memory = true;

@@ -126,7 +126,6 @@ enum arrow_kind { ARROW_TAIL_CALL, ARROW_SWITCH };
 
 /* An arrow between two calls of a thread: tail call or stack switch. */
 struct arrow {
-	uint64_t time_ns;
 	uint32_t from, to; /* call indices */
 	uint8_t kind;      /* enum arrow_kind */
 };

@@ -426,8 +426,7 @@ static void strand_take_rows(struct strand *s, const struct call *in, const stru
 			out[i].parent = parent < count ? first + parent : top;
 			continue;
 		}
-		struct arrow arrow = {
-			.time_ns = in[i].start_ns, .from = first + parent, .to = first + i};
+		struct arrow arrow = {.from = first + parent, .to = first + i};
 		out[i].parent = out[parent].parent;
 		if (!vec_push(&t->arrows, arrow))
 			s->weave->out_of_memory = true;

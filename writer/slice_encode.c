@@ -118,7 +118,7 @@ static void flow_emit(struct encoder *e, const struct arrow_end *end, uint64_t s
 
 	if (!encoder_has_room(e))
 		return;
-	e->w[2] = end->flow;
+	e->w[2] = e->run->marks->first_flow + end->flow;
 	e->w = fxt_event(e->w, e->w + 3, (enum fxt_event_type)end->type, 0, e->run->thread_ref,
 			 fixed[FIXED_FLOW],
 			 fixed[end->kind == ARROW_TAIL_CALL ? FIXED_TAIL_CALL : FIXED_STACK_SWITCH],
@@ -131,13 +131,15 @@ static void flow_emit(struct encoder *e, const struct arrow_end *end, uint64_t s
  * too deep to be drawn are those of the slice above. */
 static void arrows_emit(struct encoder *e, uint32_t call, uint64_t start_ns)
 {
-	const struct slice_marks *marks = e->run->marks;
-	uint32_t head = map64_get(&marks->arrow_heads, call);
+	const struct arrow_ends *both[] = {&e->run->marks->coming, &e->run->marks->leaving};
 
-	for (int begins = 0; begins < 2; begins++)
-		for (uint32_t at = head; at != MAP64_NONE; at = marks->arrow_ends.items[at].next)
-			if ((marks->arrow_ends.items[at].type == FXT_FLOW_BEGIN) == begins)
-				flow_emit(e, &marks->arrow_ends.items[at], start_ns);
+	for (int i = 0; i < 2; i++) {
+		const struct arrow_end *items = both[i]->items;
+
+		for (size_t at = arrow_ends_find(both[i], call);
+		     at > 0 && items[at - 1].call == call; at--)
+			flow_emit(e, &items[at - 1], start_ns);
+	}
 }
 
 static void encoder_next_instant(struct encoder *e)
@@ -324,7 +326,7 @@ static void call_emit(struct encoder *e, const struct call_order *order, uint32_
 		slice_emit(e, &slice);
 		path->open[++path->depth] = open_slice(call, index, slice.end_ns, slice.pair);
 	}
-	if (special && e->run->marks->arrow_ends.count)
+	if (special && e->run->marks->coming.count)
 		arrows_emit(e, index, slice.start_ns);
 }
 

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/map64.h"
 #include "common/vec.h"
 #include "decode/trace.h"
 #include "writer/fxt.h"
@@ -16,18 +15,29 @@
 
 /* A flow event at a call. */
 struct arrow_end {
-	uint64_t flow;
-	uint32_t next; /* of the same call, made before; MAP64_NONE = none */
+	uint32_t call;
+	uint32_t flow; /* slice_marks.first_flow is 0 */
 	uint8_t type;  /* enum fxt_event_type */
 	uint8_t kind;  /* enum arrow_kind */
+	bool left;     /* of one that comes: one has left the call since */
+};
+
+/* By call; those of one call as they were found. */
+struct arrow_ends {
+	struct arrow_end *items;
+	size_t count, capacity;
 };
 
 struct slice_marks {
-	uint64_t *special;        /* bit per call: in `paired`, or has arrows */
-	uint64_t *paired;         /* bit per call: must be begin and end */
-	struct map64 arrow_heads; /* call -> its arrow end made last */
-	VEC(struct arrow_end) arrow_ends;
+	uint64_t *special; /* bit per call: in `paired`, or has arrows */
+	uint64_t *paired;  /* bit per call: must be begin and end */
+	struct arrow_ends coming, leaving;
+	uint64_t first_flow;
+	uint32_t flow_count;
 };
+
+/* The first end behind those of a call. */
+size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call);
 
 static inline bool mark_get(const uint64_t *bits, uint32_t call)
 {

@@ -48,7 +48,8 @@ enum { TASKS_MAX = 8, CPUS_MAX = 4, SPACES_MAX = 8 };
 static const char *const role_names[] = {"plain",           "plt",          "lazy_resolver",
 					 "indirect_thunk",  "return_thunk", "return_trampoline",
 					 "signal_restorer", "stack_switch", "unwind_resume",
-					 "unwinder",        "personality",  "longjmp", "setjmp"};
+					 "unwinder",        "personality",  "longjmp",
+					 "setjmp"};
 
 struct story {
 	struct sideband sideband;
@@ -481,8 +482,8 @@ static void print_call(FILE *out, const struct trace *trace, const struct thread
 		fprintf(out, "(%s)", symbols.inlines[c->what].name);
 	} else {
 		const struct bracket *b = &trace->brackets.items[c->what];
-		static const char *const kinds[] = {"syscall",     "interrupted", "page fault",
-						    "descheduled", "lost",        "missing code",
+		static const char *const kinds[] = {"syscall",     "interrupted",  "page fault",
+						    "descheduled", "lost",         "missing code",
 						    "filtered",    "missing frame"};
 
 		fprintf(out, "[%s", kinds[b->kind]);
@@ -523,8 +524,9 @@ static void print_thread(FILE *out, const struct trace *trace, const struct thre
 		const struct arrow *a = &t->arrows.items[k];
 
 		fprintf(out, "%s arrow: %llu %s -> %s\n",
-			a->kind == ARROW_SWITCH ? "switch" : "tail", (unsigned long long)a->time_ns,
-			call_name(t, a->from), call_name(t, a->to));
+			a->kind == ARROW_SWITCH ? "switch" : "tail",
+			(unsigned long long)t->calls.items[a->to].start_ns, call_name(t, a->from),
+			call_name(t, a->to));
 	}
 }
 

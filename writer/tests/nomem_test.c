@@ -58,7 +58,7 @@ static void fill(struct fake *f)
 	struct thread *t = fake_thread(f, fake_task(f, 1, 2, "comm"));
 	for (uint32_t i = 0; i < CALLS; i++) {
 		uint16_t flags = i % 7 ? 0 : CALL_STITCHED | CALL_TAIL;
-		struct arrow arrow = {i, i / 2, i, ARROW_TAIL_CALL};
+		struct arrow arrow = {i / 2, i, ARROW_TAIL_CALL};
 
 		if (i % 3 == 1)
 			parent = fake_inlined_call(t, parent, (inline_id){i + 1}, i, 20000 - i,

@@ -346,14 +346,14 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 	uint32_t two = fake_call(t, root, c, 20, 20, CALL_TAIL);
 	uint32_t three = fake_call(t, root, b, 20, 30, CALL_TAIL);
 	fake_segment(t, 0, 100);
-	cr_assert(vec_push(&t->arrows, ((struct arrow){20, one, two, 0})));
-	cr_assert(vec_push(&t->arrows, ((struct arrow){20, two, three, 1})));
+	cr_assert(vec_push(&t->arrows, ((struct arrow){one, two, 0})));
+	cr_assert(vec_push(&t->arrows, ((struct arrow){two, three, 1})));
 	uint32_t four = fake_call(t, root, c, 30, 40, 0), five = fake_call(t, root, a, 40, 50, 0);
 	vec_last(&t->segments)->end_call = (uint32_t)t->calls.count;
-	cr_assert(vec_push(&t->arrows, ((struct arrow){30, three, four, 1})));
-	cr_assert(vec_push(&t->arrows, ((struct arrow){40, three, five, 1})));
-	cr_assert(vec_push(&t->arrows, ((struct arrow){20, three, one, 1}))); /* back: not drawn */
-	cr_assert(vec_push(&t->arrows, ((struct arrow){20, 77, one, 1})));    /* nonsense */
+	cr_assert(vec_push(&t->arrows, ((struct arrow){three, four, 1})));
+	cr_assert(vec_push(&t->arrows, ((struct arrow){three, five, 1})));
+	cr_assert(vec_push(&t->arrows, ((struct arrow){three, one, 1}))); /* back: not drawn */
+	cr_assert(vec_push(&t->arrows, ((struct arrow){77, one, 1})));    /* nonsense */
 	expect_shown(&f, &basic,
 		     "1/1 t\n"
 		     "  0+100 function a {ip=0x10}\n"
@@ -363,6 +363,38 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 		     "    20+10 function b {ip=0x20 tail=true} <-2 ->2 ->3\n"
 		     "    30+10 function c {ip=0x30} <-2\n"
 		     "    40+10 function a {ip=0x10} <-3\n");
+	fake_done(&f);
+}
+
+/* Found in the order of where they lead, drawn in that of calls, too. */
+Test(trace_fxt, arrows_that_cross_others_start_where_they_leave)
+{
+	enum { ARROWS = 3000 }; /* more than one digit of a call's number */
+	struct fake f;
+	struct fxt_counts counts;
+
+	fake_init(&f);
+	node_id a = fake_function("a", (module_id){0}, 0x10);
+	struct thread *t = fake_thread(&f, fake_task(&f, 1, 1, "t"));
+	for (uint32_t i = 0; i < 2 * ARROWS; i++)
+		fake_call(t, CALL_NONE, a, i, i + 1, 0);
+	fake_segment(t, 0, 2 * ARROWS);
+	f.trace.end_ns = 2 * ARROWS;
+	for (uint32_t i = 0; i < ARROWS; i++)
+		cr_assert(vec_push(&t->arrows, ((struct arrow){ARROWS - 1 - i, ARROWS + i, 0})));
+	struct fxt_read read = write_and_read(&f, &basic, &counts);
+	const struct fxt_track *track = &read.tracks.items[1];
+	cr_assert_eq(counts.flows, ARROWS);
+	for (uint32_t i = 0; i < ARROWS; i++) {
+		const struct fxt_slice *from = &track->slices.items[ARROWS - 1 - i],
+				       *to = &track->slices.items[ARROWS + i];
+
+		cr_assert_eq(from->flows.count, 1, "%u", i);
+		cr_assert_eq(from->flows.items[0], i + 1, "%u", i);
+		cr_assert_eq(to->flows.count, 1, "%u", i);
+		cr_assert_eq(to->flows.items[0], (i + 1) | (uint64_t)1 << 63, "%u", i);
+	}
+	fxt_read_done(&read);
 	fake_done(&f);
 }
 
@@ -394,7 +426,7 @@ Test(trace_fxt, a_trace_that_contradicts_itself_is_held_in_shape)
 		}
 		for (uint32_t i = 0; i < 20; i++) {
 			random = random * 6364136223846793005u + 1442695040888963407u;
-			struct arrow arrow = {0, random >> 30 & 255, random >> 40 & 255, 0};
+			struct arrow arrow = {random >> 30 & 255, random >> 40 & 255, 0};
 
 			cr_assert(vec_push(&t->arrows, arrow));
 		}
