@@ -10,6 +10,7 @@ libcommon_a_SOURCES = \
   common/json_text.c common/json_text.h \
   common/log.c common/log.h \
   common/map64.c common/map64.h \
+  common/memory.c common/memory.h \
   common/tar_zst.c common/tar_zst.h \
   common/vec.c common/vec.h
 libcommon_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS) $(ZSTD_CFLAGS)
@@ -31,7 +32,7 @@ common_fuzz_tar_zst_fuzz_LDADD = $(COMMON_LIBS)
 if HAVE_CRITERION
 check_PROGRAMS += common/tests/arena_test common/tests/build_id_test common/tests/bundle_test \
   common/tests/bytes_test common/tests/intern_test common/tests/tar_zst_test \
-  common/tests/map64_test common/tests/vec_test
+  common/tests/map64_test common/tests/memory_test common/tests/vec_test
 common_tests_arena_test_SOURCES = common/tests/arena_test.c
 common_tests_arena_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 common_tests_arena_test_LDADD = $(COMMON_LIBS) $(CRITERION_LIBS)
@@ -44,6 +45,9 @@ common_tests_intern_test_LDADD = $(COMMON_LIBS) $(CRITERION_LIBS)
 common_tests_map64_test_SOURCES = common/tests/map64_test.c
 common_tests_map64_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 common_tests_map64_test_LDADD = $(COMMON_LIBS) $(CRITERION_LIBS)
+common_tests_memory_test_SOURCES = common/tests/memory_test.c
+common_tests_memory_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+common_tests_memory_test_LDADD = $(COMMON_LIBS) $(CRITERION_LIBS)
 common_tests_vec_test_SOURCES = common/tests/vec_test.c
 common_tests_vec_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 common_tests_vec_test_LDADD = $(COMMON_LIBS) $(CRITERION_LIBS)

@@ -95,21 +95,31 @@ static bool write_all(int fd, const char *data, size_t bytes)
 	return true;
 }
 
-/* Moves the calls into a file of `bytes`. */
-static bool calls_spill(struct thread *t, size_t bytes)
+/* A file of `bytes` that begins with `data`, mapped; NULL = no room for it. */
+static void *map_file(size_t bytes, const void *data, size_t data_bytes, int *result)
 {
-	size_t used = t->calls.count * sizeof *t->calls.items;
 	int fd = open_temporary();
 	void *p = MAP_FAILED;
 
-	if (fd >= 0 && write_all(fd, (const char *)t->calls.items, used) &&
-	    posix_fallocate(fd, 0, (off_t)bytes) == 0)
+	if (fd >= 0 && write_all(fd, data, data_bytes) && posix_fallocate(fd, 0, (off_t)bytes) == 0)
 		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
 		if (fd >= 0)
 			close(fd);
-		return false;
+		return NULL;
 	}
+	*result = fd;
+	return p;
+}
+
+/* Moves the calls into a file of `bytes`. */
+static bool calls_spill(struct thread *t, size_t bytes)
+{
+	int fd;
+	void *p = map_file(bytes, t->calls.items, t->calls.count * sizeof *t->calls.items, &fd);
+
+	if (!p)
+		return false;
 	munmap(t->calls.items, t->calls.capacity * sizeof *t->calls.items);
 	t->calls.items = p;
 	t->calls_fd = fd;
@@ -191,4 +201,36 @@ void calls_done(struct thread *t)
 	t->calls.items = NULL;
 	t->calls.count = t->calls.capacity = 0;
 	t->calls_place = CALLS_IN_HEAP;
+}
+
+bool spill_new(struct trace *trace, size_t bytes, struct spill *s)
+{
+	bool large = bytes >= MAPPED_LEAST_BYTES;
+	bool to_file =
+		large && trace->spill_bytes && trace->mapped_bytes + bytes > trace->spill_bytes;
+	int fd = -1;
+
+	if (large)
+		bytes = (bytes + HUGE_PAGE_BYTES - 1) & -(size_t)HUGE_PAGE_BYTES;
+	*s = (struct spill){.trace = trace, .bytes = bytes};
+	s->place = to_file ? CALLS_IN_FILE : large ? CALLS_MAPPED : CALLS_IN_HEAP;
+	s->items = to_file ? map_file(bytes, NULL, 0, &fd)
+		   : large ? map_anonymous(bytes)
+			   : calloc(1, bytes ? bytes : 1);
+	if (fd >= 0)
+		close(fd); /* the mapping is enough */
+	if (s->items && s->place == CALLS_MAPPED)
+		trace->mapped_bytes += bytes;
+	return s->items != NULL;
+}
+
+void spill_done(struct spill *s)
+{
+	if (s->items && s->place == CALLS_IN_HEAP)
+		free(s->items);
+	else if (s->items)
+		munmap(s->items, s->bytes);
+	if (s->items && s->place == CALLS_MAPPED)
+		s->trace->mapped_bytes -= s->bytes;
+	*s = (struct spill){0};
 }

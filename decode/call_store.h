@@ -27,4 +27,15 @@ static inline bool calls_add(struct trace *trace, struct thread *thread, struct 
 }
 void calls_done(struct thread *thread);
 
+/* An array that is made once, as large as the calls or a part of that, kept where they are. */
+struct spill {
+	struct trace *trace;
+	void *items; /* zeroed */
+	size_t bytes;
+	enum calls_place place;
+};
+/* False: no memory, or no room in the file; `s` is empty then. */
+bool spill_new(struct trace *trace, size_t bytes, struct spill *s);
+void spill_done(struct spill *s);
+
 #endif

@@ -119,6 +119,8 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, enum effort effo
 	struct alignment a;
 
 	*joined = false;
+	if (memory_limit_is_passed(j->trace->memory))
+		return false;
 	if (!joiner_chain(j, segments[from].top_call) || !joiner_levels(j, s))
 		return false;
 	if (from + 1 == s)
@@ -276,8 +278,9 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	j->home.count = j->found = 0;
 	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
 	ok = j->beneath != NULL &&
-	     (t->joins.count == 0 || (precedents_init(&j->precedents, t, j->known.graph) &&
-				      recall_init(&j->recall, &j->precedents, j->known.graph)));
+	     (t->joins.count == 0 ||
+	      (precedents_init(&j->precedents, j->trace, t, j->known.graph) &&
+	       recall_init(&j->recall, j->trace, &j->precedents, j->known.graph)));
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		for (uint32_t i = t->segments.items[s].first_root;
 		     ok && i < t->segments.items[s].end_root; i++)

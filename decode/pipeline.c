@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/memory.h"
 #include "decode/anchor.h"
 #include "decode/dump_edges.h"
 #include "decode/dump_packets.h"
@@ -38,8 +39,8 @@ struct pipeline {
 	struct output *out, *stats_out; /* NULL = not asked for */
 	double stage_wall, stage_cpu;
 	bool show_progress;
-	double progress_shown, memory_checked;
-	uint64_t too_large_bytes; /* what was used when --max-memory was passed; 0 = was not */
+	double progress_shown;
+	struct memory_limit memory;
 };
 
 static double clock_seconds(clockid_t id)
@@ -83,32 +84,6 @@ static unsigned pipeline_jobs(const struct options *o)
 
 enum { MEMORY_LEAST = 8 << 20 };
 
-/* Private memory of the process: mapped inputs do not count. */
-static uint64_t memory_used(void)
-{
-	unsigned long long size, resident, shared;
-	FILE *f = fopen("/proc/self/statm", "re");
-	int got = f ? fscanf(f, "%llu %llu %llu", &size, &resident, &shared) : 0;
-
-	if (f)
-		fclose(f);
-	return got == 3 ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
-static bool pipeline_is_too_large(struct pipeline *p)
-{
-	double now = clock_seconds(CLOCK_MONOTONIC);
-
-	if (p->o->max_memory_bytes && !p->too_large_bytes && now - p->memory_checked >= 0.01) {
-		uint64_t used = memory_used();
-
-		p->memory_checked = now;
-		if (used > p->o->max_memory_bytes)
-			p->too_large_bytes = used;
-	}
-	return p->too_large_bytes != 0;
-}
-
 static enum err pipeline_refuse(const struct pipeline *p, const char *what, uint64_t bytes)
 {
 	return error_set(p->error, ERR_LIMIT,
@@ -150,7 +125,7 @@ static enum err pipeline_weave(void *context, const struct aux_buffer *buffer,
 {
 	struct pipeline *p = context;
 
-	if (pipeline_is_too_large(p))
+	if (memory_limit_is_passed(&p->memory))
 		return ERR_LIMIT;
 	return weaver_events(p->weaver, buffer, stay);
 }
@@ -203,7 +178,8 @@ static enum err pipeline_decode(struct pipeline *p)
 	enum err err = graph_new(&p->in.sideband, p->in.symbolizer,
 				 p->o->no_inline ? GRAPH_NO_INLINE : 0, &p->graph, p->error);
 
-	p->trace.spill_bytes = p->o->max_memory_bytes / 2; /* calls are most of what is kept */
+	p->trace.memory = &p->memory;
+	p->trace.spill_bytes = p->memory.bytes / 2; /* calls are most of what is kept */
 	if (err == ERR_NONE)
 		err = weaver_new(&p->in.sideband, p->in.symbolizer, p->graph, &p->trace,
 				 &p->weaver);
@@ -212,8 +188,6 @@ static enum err pipeline_decode(struct pipeline *p)
 	if (err == ERR_NONE)
 		err = weaver_finish(p->weaver);
 	pipeline_stage(p, "decode");
-	if (p->too_large_bytes)
-		return pipeline_refuse(p, "uses already", p->too_large_bytes);
 	if (err == ERR_NONE)
 		err = join_trace(&p->trace, p->graph);
 	if (err == ERR_NONE)
@@ -221,9 +195,6 @@ static enum err pipeline_decode(struct pipeline *p)
 	if (err == ERR_NONE)
 		pipeline_suspect(p);
 	pipeline_stage(p, "join");
-	p->memory_checked = 0;
-	if (err == ERR_NONE && pipeline_is_too_large(p))
-		return pipeline_refuse(p, "uses already", p->too_large_bytes);
 	return err;
 }
 
@@ -446,7 +417,7 @@ static enum err pipeline_stages(struct pipeline *p, struct pipeline_result *resu
 
 enum err pipeline_run(const struct options *o, struct pipeline_result *result, struct error *error)
 {
-	struct pipeline p = {.o = o, .error = error};
+	struct pipeline p = {.o = o, .error = error, .memory = {.bytes = o->max_memory_bytes}};
 
 	*result = (struct pipeline_result){0};
 	p.stats.inputs = o->inputs.items;
@@ -456,6 +427,8 @@ enum err pipeline_run(const struct options *o, struct pipeline_result *result, s
 	enum err err = pipeline_stages(&p, result);
 	if (err == ERR_NOMEM)
 		error_set(error, ERR_NOMEM, "out of memory");
+	if (err != ERR_NONE && p.memory.passed_bytes)
+		err = pipeline_refuse(&p, "uses already", p.memory.passed_bytes);
 	pipeline_done(&p);
 	return err;
 }

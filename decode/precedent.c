@@ -23,14 +23,17 @@ static bool call_is_whole(const struct call *c)
 			     CALL_SWITCHED));
 }
 
-bool precedents_init(struct precedents *p, const struct thread *thread, struct graph *graph)
+bool precedents_init(struct precedents *p, struct trace *trace, const struct thread *thread,
+		     struct graph *graph)
 {
 	struct graph_tables g = graph_tables(graph);
 	size_t count = thread->calls.count, whole = 0;
-	node_id *waits = malloc((count + 1) * sizeof *waits);
+	struct spill waits_store;
+	bool ok = spill_new(trace, count * sizeof(node_id), &waits_store);
+	node_id *waits = waits_store.items;
 
 	*p = (struct precedents){.thread = thread};
-	for (size_t i = 0; waits && i < count; i++) {
+	for (size_t i = 0; ok && i < count; i++) {
 		const struct call *c = &thread->calls.items[i];
 
 		waits[i] = call_is_whole(c) ? join_waits_at(graph, g, c) : 0;
@@ -38,12 +41,13 @@ bool precedents_init(struct precedents *p, const struct thread *thread, struct g
 	}
 	p->node_count = graph_node_count(graph); /* asking has discovered nodes */
 	p->first = calloc((size_t)p->node_count + 2, sizeof *p->first);
-	p->calls = malloc((whole + 1) * sizeof *p->calls);
-	if (!waits || !p->first || !p->calls) {
-		free(waits);
+	ok = ok && p->first && spill_new(trace, whole * sizeof *p->calls, &p->calls_store);
+	if (!ok) {
+		spill_done(&waits_store);
 		precedents_done(p);
 		return false;
 	}
+	p->calls = p->calls_store.items;
 	for (size_t i = 0; i < count; i++)
 		if (waits[i])
 			p->first[waits[i] + 1]++;
@@ -55,14 +59,14 @@ bool precedents_init(struct precedents *p, const struct thread *thread, struct g
 			p->calls[p->first[waits[i]]++] = (uint32_t)i;
 	memmove(p->first + 1, p->first, ((size_t)p->node_count + 1) * sizeof *p->first);
 	p->first[0] = 0;
-	free(waits);
+	spill_done(&waits_store);
 	return true;
 }
 
 void precedents_done(struct precedents *p)
 {
 	free(p->first);
-	free(p->calls);
+	spill_done(&p->calls_store);
 	*p = (struct precedents){0};
 }
 

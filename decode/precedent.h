@@ -13,12 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "decode/call_store.h"
 #include "decode/trace.h"
 
 struct precedents {
 	const struct thread *thread;
 	uint32_t *first; /* per node, and one more: where the calls that wait there begin */
 	uint32_t *calls; /* call indices by (node waited at, start) */
+	struct spill calls_store;
 	uint32_t node_count;
 };
 
@@ -37,7 +39,8 @@ struct precedent {
 };
 
 /* Rows may be joined while it is in use. False when memory is short. */
-bool precedents_init(struct precedents *p, const struct thread *thread, struct graph *graph);
+bool precedents_init(struct precedents *p, struct trace *trace, const struct thread *thread,
+		     struct graph *graph);
 void precedents_done(struct precedents *p);
 /* The physical frame that made a call, as a row that is drawn. */
 uint32_t precedents_caller(const struct precedents *p, uint32_t row);

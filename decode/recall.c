@@ -37,7 +37,8 @@ static const struct call *recall_calls(const struct recall *r)
 	return r->precedents->thread->calls.items;
 }
 
-bool recall_init(struct recall *r, const struct precedents *precedents, struct graph *graph)
+bool recall_init(struct recall *r, struct trace *trace, const struct precedents *precedents,
+		 struct graph *graph)
 {
 	const struct thread *t = precedents->thread;
 
@@ -46,17 +47,18 @@ bool recall_init(struct recall *r, const struct precedents *precedents, struct g
 	r->samples = SAMPLES_ALL / joins > SAMPLES_MAX   ? SAMPLES_MAX
 		     : SAMPLES_ALL / joins < SAMPLES_MIN ? SAMPLES_MIN
 							 : (uint32_t)(SAMPLES_ALL / joins);
-	r->order = malloc((t->calls.count + 1) * sizeof *r->order);
-	for (size_t i = 0; r->order && i < t->calls.count; i++)
+	bool ok = spill_new(trace, t->calls.count * sizeof *r->order, &r->order_store);
+	r->order = r->order_store.items;
+	for (size_t i = 0; ok && i < t->calls.count; i++)
 		if (t->calls.items[i].kind == CALL_FRAME &&
 		    !(t->calls.items[i].flags & (CALL_ROOT | CALL_HIDDEN)))
 			r->order[r->count++] = (uint32_t)i;
-	return r->order != NULL;
+	return ok;
 }
 
 void recall_done(struct recall *r)
 {
-	free(r->order);
+	spill_done(&r->order_store);
 	*r = (struct recall){0};
 }
 

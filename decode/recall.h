@@ -31,6 +31,7 @@ struct recall {
 	struct graph_tables g;
 	uint32_t *order; /* calls by their start, without roots */
 	size_t count;
+	struct spill order_store;
 	uint32_t samples; /* situations looked at for a join */
 };
 
@@ -52,7 +53,8 @@ struct recalled {
 };
 
 /* False when memory is short. */
-bool recall_init(struct recall *r, const struct precedents *precedents, struct graph *graph);
+bool recall_init(struct recall *r, struct trace *trace, const struct precedents *precedents,
+		 struct graph *graph);
 void recall_done(struct recall *r);
 /* What happened in gaps like that before segment `seg`, whose first row is `first`. */
 void recall_find(const struct recall *r, const struct aligner *known, const struct join *join,

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/memory.h"
 #include "common/vec.h"
 #include "decode/graph.h"
 #include "decode/sideband.h"
@@ -171,6 +172,7 @@ struct trace {
 	uint64_t call_count;       /* CALL_FRAME calls drawn */
 	uint64_t spill_bytes;      /* calls beyond this much memory go to a file; 0 = never */
 	uint64_t mapped_bytes;     /* of all threads' CALLS_MAPPED */
+	struct memory_limit *memory; /* looked at where more is taken than calls; NULL = no limit */
 };
 
 void thread_done(struct thread *t);

@@ -55,6 +55,8 @@ void slices_done(struct slices *s)
 
 static enum err slices_check(const struct slices *s, struct error *error)
 {
+	if (memory_limit_is_passed(s->trace->memory))
+		return error_set(error, ERR_LIMIT, "too much memory while writing the trace");
 	return s->fxt.out.failed
 		       ? error_set(error, ERR_NOMEM, "out of memory while writing the trace")
 		       : ERR_NONE;

@@ -62,3 +62,29 @@ Test(call_store, no_file_is_an_error)
 	cr_expect_eq(t.calls.items[added - 1].what, added - 1);
 	calls_done(&t);
 }
+
+Test(call_store, other_arrays_stay_within_the_limit)
+{
+	enum { LARGE = 16 << 20 };
+	struct trace trace = {.spill_bytes = LARGE + LARGE / 2};
+	struct spill few, first, second;
+
+	cr_assert(spill_new(&trace, 100, &few));
+	cr_assert(spill_new(&trace, LARGE - 5, &first));
+	cr_assert(spill_new(&trace, LARGE, &second));
+	cr_expect_eq(few.place, CALLS_IN_HEAP);
+	cr_expect_eq(first.place, CALLS_MAPPED);
+	cr_expect_eq(second.place, CALLS_IN_FILE);
+	cr_expect_eq(trace.mapped_bytes, LARGE);
+	uint64_t before = memory_used();
+	for (size_t i = 0; i < LARGE; i++) {
+		cr_assert_eq(((char *)second.items)[i], 0);
+		((char *)second.items)[i] = (char)i;
+	}
+	cr_expect_lt(memory_used(), before + LARGE / 2, "the file's pages are not ours");
+	spill_done(&first);
+	cr_expect_eq(trace.mapped_bytes, 0);
+	spill_done(&few);
+	spill_done(&second);
+	spill_done(&second);
+}

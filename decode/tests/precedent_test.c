@@ -12,6 +12,7 @@
 
 enum { MAIN = 1, F, G, H, ROUNDS = 20, ROUND_NS = 100 };
 
+static struct trace trace;
 static struct thread thread;
 static struct precedents precedents;
 static node_id behind_g, behind_h;
@@ -52,12 +53,13 @@ static void setup(void)
 	}
 	behind_g = node(F, 0x10 + CALL_BYTES);
 	behind_h = node(F, 0x20 + CALL_BYTES);
-	cr_assert(precedents_init(&precedents, &thread, &graph));
+	cr_assert(precedents_init(&precedents, &trace, &thread, &graph));
 }
 
 static void teardown(void)
 {
 	precedents_done(&precedents);
+	cr_expect_eq(trace.mapped_bytes, 0);
 	vec_done(&thread.calls);
 }
 

@@ -366,6 +366,23 @@ Test(trace_fxt, arrows_join_the_calls_they_name)
 	fake_done(&f);
 }
 
+Test(trace_fxt, a_limit_of_memory_that_is_passed_ends_it)
+{
+	struct memory_limit limit = {.bytes = 1};
+	struct fxt_counts counts;
+	struct error error = {0};
+	struct output *output;
+	struct fake f;
+
+	fake_init(&f);
+	f.trace.memory = &limit;
+	cr_assert_eq(output_open("/dev/null", OUTPUT_BINARY, 1, &output, &error), ERR_NONE);
+	cr_expect_eq(trace_fxt_write(&f.trace, &f.names, &basic, output, &counts, &error),
+		     ERR_LIMIT);
+	output_free(output);
+	fake_done(&f);
+}
+
 /* Found in the order of where they lead, drawn in that of calls, too. */
 Test(trace_fxt, arrows_that_cross_others_start_where_they_leave)
 {
