@@ -313,7 +313,7 @@ enum err pieces_find(const struct sideband *sideband, const struct aux_buffer *b
 	result->first_ns = TIME_NONE;
 	for (size_t i = 0; good && i < buffer->extents.count; i++)
 		good = add_extent(&f, &buffer->extents.items[i], &cut);
-	good = good && finish_run(&f) && pieces_settle_times(result);
+	good = good && finish_run(&f) && pieces_settle_times(sideband, result);
 	vec_done(&f.run);
 	vec_done(&f.psbs);
 	return good ? ERR_NONE : ERR_NOMEM;

@@ -31,6 +31,6 @@ void pieces_done(struct pieces *p);
 
 /* piece_time.c, for pieces_find(): sets time_bias_ns and next_time_ns by header_time_ns. False
  * when memory is short. */
-bool pieces_settle_times(struct pieces *p);
+bool pieces_settle_times(const struct sideband *sideband, struct pieces *p);
 
 #endif

@@ -164,6 +164,32 @@ Test(piece, times_that_contradict_their_neighbours_are_moved)
 	done(&f);
 }
 
+/* Two pieces: which of them has a wrong time tell the records, when it began the one before. */
+Test(piece, a_time_before_all_records_is_moved_to_the_end_of_the_piece_before)
+{
+	static const char header[] = "\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82"
+				     "\x02\x82\x19\0\0\0\0\0\0\0\x02\x73\0\0\0\0\0\x02\x23"
+				     "\x59\1\x59\2"; /* PSB TSC TMA PSBEND MTC MTC */
+	enum { BYTES = sizeof header - 1 };
+	static const uint16_t times[2] = {9000, 8500};
+	struct fixture f = {.sideband.clock = {.time_mult = 1, .valid = true}};
+
+	for (size_t i = 0; i < 2; i++) {
+		memcpy(f.bytes + i * BYTES, header, BYTES);
+		memcpy(f.bytes + i * BYTES + 17, &times[i], 2);
+	}
+	f.sideband.first_ns = 8900;
+	f.sideband.last_ns = 9900;
+	f.sideband.config.tsc_ctc_numerator = f.sideband.config.tsc_ctc_denominator = 1;
+	f.sideband.config.mtc_period = 3;
+	add_extent(&f, 0, 2 * BYTES);
+	const struct flow_piece *p = find(&f, 2);
+	cr_expect_eq(p[0].time_bias_ns, 0);
+	cr_expect_eq(p[1].time_bias_ns, 9016 - 8500, "%ld", (long)p[1].time_bias_ns);
+	cr_expect_eq(p[0].next_time_ns, 9016);
+	done(&f);
+}
+
 Test(piece, impossible_times_are_unknown)
 {
 	static const uint16_t times[8] = {100, 200, 300, 400, 500, 600, 700, 60000};
