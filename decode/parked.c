@@ -225,6 +225,13 @@ void strand_park_from(struct strand *s, size_t first, unsigned flags)
 	strand_park(s, first, first, flags);
 }
 
+void strand_drop_from(struct strand *s, size_t first, unsigned flags)
+{
+	if (first < s->guess.frame_count)
+		guess_settle(s); /* none of its frames has returned */
+	strand_pop_to(s, first, flags);
+}
+
 void strand_park_but_one(struct strand *s, size_t first, unsigned flags)
 {
 	strand_park(s, first, first + 1, flags);

@@ -19,7 +19,9 @@
 
 /* Ends all frames from stack index `first` on (their rows get `flags`) and remembers them. */
 void strand_park_from(struct strand *s, size_t first, unsigned flags);
-/* The same, but `first` itself goes on, as a frame of another stack. */
+/* Ends them for good. */
+void strand_drop_from(struct strand *s, size_t first, unsigned flags);
+/* Like strand_park_from, but `first` itself goes on, as a frame of another stack. */
 void strand_park_but_one(struct strand *s, size_t first, unsigned flags);
 /* Enters the parked stack that waits for `to`; false = there is none. */
 bool strand_switch_back(struct strand *s, node_id to);

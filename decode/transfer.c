@@ -104,7 +104,10 @@ static bool strand_unwind(struct strand *s, node_id to, bool by_lsda)
 		at = strand_unwind_target(s, to, by_lsda);
 	if (at == SIZE_MAX)
 		return false;
-	strand_park_from(s, strand_above(s, at), CALL_UNWOUND);
+	if (strand_throws(s))
+		strand_drop_from(s, strand_above(s, at), CALL_UNWOUND);
+	else
+		strand_park_from(s, strand_above(s, at), CALL_UNWOUND);
 	strand_inline_to(s, to);
 	return true;
 }
@@ -287,6 +290,9 @@ static void strand_land(struct strand *s, node_id from, node_id to)
 {
 	if (strand_return_to_restorer(s, to))
 		return;
+	/* A landing pad may stand right behind a call that never returns, which waits for it. */
+	if (strand_throws(s) && strand_unwind(s, to, true))
+		return;
 	if (strand_is_trampoline(s, to))
 		return; /* half returned: until the trampoline goes on to where it waits */
 	if (strand_guess_again(s, to)) {
@@ -389,6 +395,8 @@ void strand_jump(struct strand *s, node_id from, node_id to)
 		}
 		if (!(n->flags & NODE_INTO_FUNCTION)) {
 			strand_doubt(s);
+			if (indirect && strand_throws(s) && strand_unwind(s, to, true))
+				return;
 			if (indirect && strand_guess_again(s, to)) {
 				strand_return(s, from, to);
 				return;

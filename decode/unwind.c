@@ -81,6 +81,11 @@ static size_t strand_unwinder(const struct strand *s)
 	return SIZE_MAX;
 }
 
+bool strand_throws(const struct strand *s)
+{
+	return strand_unwinder(s) != SIZE_MAX;
+}
+
 /* How many frames out of the unwinder it has landed at a place before; always the same, or 0. */
 static size_t strand_frames_before(struct strand *s, const struct frame *unwinder, node_id to,
 				   size_t rounds)
@@ -164,7 +169,7 @@ bool strand_unwind_counted(struct strand *s, node_id to)
 			return false;
 		for (i++; s->stack.items[i].kind == FRAME_INLINED; i++)
 			;
-		strand_park_from(s, i, CALL_UNWOUND);
+		strand_drop_from(s, i, CALL_UNWOUND);
 		strand_inline_to(s, to);
 		return true;
 	}

@@ -14,6 +14,8 @@
 
 #include "decode/strand.h"
 
+/* Is an unwinder on top of the stack, which may go on in a landing pad? */
+bool strand_throws(const struct strand *s);
 /* The unwinder on top of the stack has landed at `to`, by what its second phase tells: the frames
  * that it has passed end. Those beneath all that is known of the stack become roots, hidden as
  * long as their functions are unknown. False: it does not tell, or not on top is an unwinder. */
