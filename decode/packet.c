@@ -260,11 +260,10 @@ const uint8_t *packet_find_psb(const uint8_t *bytes, size_t count)
 	static const uint8_t psb[PSB_BYTES] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
 					       2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
 
-	const uint8_t *end = bytes + count,
-		      *p = count ? memmem(bytes, count, psb, sizeof psb) : NULL;
+	const uint8_t *p = count ? memmem(bytes, count, psb, sizeof psb) : NULL;
 
 	/* The packets before it may end as it begins: a CYC with 02, a TNT that is 82. */
-	while (p && end - p >= PSB_BYTES + 2 && memcmp(p + PSB_BYTES, psb, 2) == 0)
+	while (p && bytes + count - p >= PSB_BYTES + 2 && memcmp(p + PSB_BYTES, psb, 2) == 0)
 		p += 2;
 	return p;
 }
