@@ -180,6 +180,8 @@ static enum err pipeline_decode(struct pipeline *p)
 
 	p->trace.memory = &p->memory;
 	p->trace.spill_bytes = p->memory.bytes / 2; /* calls are most of what is kept */
+	p->trace.from_ns = p->selection.from_ns;
+	p->trace.until_ns = p->selection.until_ns;
 	if (err == ERR_NONE)
 		err = weaver_new(&p->in.sideband, p->in.symbolizer, p->graph, &p->trace,
 				 &p->weaver);

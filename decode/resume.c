@@ -576,7 +576,7 @@ static void strand_enter_missing(struct strand *s, node_id from)
 
 void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 {
-	if (cause < LOSS_COUNT)
+	if (cause < LOSS_COUNT && trace_counts(s->weave->trace, s->now_ns, s->now_ns))
 		s->thread->losses[cause]++;
 	if (s->state == STRAND_LOST || s->state == STRAND_NEW)
 		return;

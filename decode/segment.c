@@ -48,7 +48,7 @@ static void weaver_mark(struct weaver *w, const struct aux_buffer *buffer, task_
 	}
 	struct trace_mark m = {.time_ns = e->time_ns,
 			       .payload = e->kind == FLOW_PTWRITE && payloads ? payloads[e->data]
-								      : e->data,
+									      : e->data,
 			       .task = task,
 			       .cpu = buffer->cpu,
 			       .node = e->from,
@@ -65,10 +65,16 @@ static struct strand *weaver_strand(struct weaver *w, task_id task)
 /* Adds the time since the last change of state to what that state counts for. */
 static void strand_account(struct strand *s, enum strand_state before)
 {
+	const struct trace *trace = s->weave->trace;
+	uint64_t ns = trace_counted_ns(trace, s->since_ns, s->now_ns);
+
 	if (before == STRAND_ON)
-		s->thread->traced_ns += s->now_ns - s->since_ns;
+		s->thread->traced_ns += ns;
 	else if (before == STRAND_LOST)
-		s->thread->lost_ns += s->now_ns - s->since_ns;
+		s->thread->lost_ns += ns;
+	if (before == STRAND_LOST && ns && s->since_ns < trace->from_ns &&
+	    s->off_cause < LOSS_COUNT)
+		s->thread->losses[s->off_cause]++; /* it began before what counts */
 	s->since_ns = s->now_ns;
 }
 

@@ -168,12 +168,28 @@ struct trace {
 	VEC(struct bracket) brackets;
 	VEC(struct frequency) frequencies;
 	VEC(struct trace_mark) marks;
+	uint64_t from_ns, until_ns; /* only what is within is counted; until 0 = all */
 	uint64_t start_ns, end_ns; /* of everything drawn */
 	uint64_t call_count;       /* CALL_FRAME calls drawn */
 	uint64_t spill_bytes;      /* calls beyond this much memory go to a file; 0 = never */
 	uint64_t mapped_bytes;     /* of all threads' CALLS_MAPPED */
 	struct memory_limit *memory; /* looked at where more is taken than calls; NULL = no limit */
 };
+
+/* How much of a time counts. */
+static inline uint64_t trace_counted_ns(const struct trace *t, uint64_t start_ns, uint64_t end_ns)
+{
+	if (start_ns < t->from_ns)
+		start_ns = t->from_ns;
+	if (t->until_ns && end_ns > t->until_ns)
+		end_ns = t->until_ns;
+	return end_ns > start_ns ? end_ns - start_ns : 0;
+}
+/* Does what began and ended then count, which may have taken no time? */
+static inline bool trace_counts(const struct trace *t, uint64_t start_ns, uint64_t end_ns)
+{
+	return end_ns >= t->from_ns && (!t->until_ns || start_ns < t->until_ns);
+}
 
 void thread_done(struct thread *t);
 /* The row as which a row is drawn: of a hidden one that which it was merged into, or that outside

@@ -31,31 +31,34 @@ struct totals {
 };
 
 /* How often is counted for every loss; how long is known where trace followed. */
-static void losses_add(struct losses *losses, const struct thread *t)
+static void losses_add(struct losses *losses, const struct trace *trace, const struct thread *t)
 {
 	for (int i = 0; i < LOSS_COUNT; i++)
 		losses->count[i] += t->losses[i];
 	for (size_t i = 0; i < t->joins.count; i++) {
 		const struct join *join = &t->joins.items[i];
 
-		if (join->cause < LOSS_COUNT && join->resumed_ns > join->lost_ns)
-			losses->lost_ns[join->cause] += join->resumed_ns - join->lost_ns;
+		if (join->cause < LOSS_COUNT)
+			losses->lost_ns[join->cause] +=
+				trace_counted_ns(trace, join->lost_ns, join->resumed_ns);
 	}
 }
 
-static void totals_add_thread(struct totals *totals, const struct thread *t)
+static void totals_add_thread(struct totals *totals, const struct trace *trace,
+			      const struct thread *t)
 {
 	totals->traced_ns += t->traced_ns;
 	totals->lost_ns += t->lost_ns;
 	totals->segments += t->segments.count;
 	totals->clamped += t->clamped_times;
-	losses_add(&totals->losses, t);
+	losses_add(&totals->losses, trace, t);
 	for (size_t i = 0; i < t->segments.count; i++)
 		totals->edges += t->segments.items[i].edges;
 	for (size_t i = 0; i < t->joins.count; i++) {
 		const struct join *join = &t->joins.items[i];
 
-		if (join->evidence >= JOIN_EVIDENCE_COUNT || join->evidence == JOIN_BARRIER)
+		if (join->evidence >= JOIN_EVIDENCE_COUNT || join->evidence == JOIN_BARRIER ||
+		    !trace_counts(trace, join->lost_ns, join->resumed_ns))
 			continue;
 		totals->gaps++;
 		totals->evidence[join->evidence]++;
@@ -157,7 +160,7 @@ static bool totals_make(struct totals *totals, const struct trace *trace)
 {
 	totals->calls = trace->call_count;
 	for (size_t i = 0; i < trace->threads.count; i++)
-		totals_add_thread(totals, &trace->threads.items[i]);
+		totals_add_thread(totals, trace, &trace->threads.items[i]);
 	return totals_find_missing(totals, trace);
 }
 
@@ -238,7 +241,7 @@ static json_t *json_threads(const struct trace *trace, const struct trace_names 
 		struct losses losses = {0};
 		uint64_t edges = 0;
 
-		losses_add(&losses, t);
+		losses_add(&losses, trace, t);
 		for (size_t k = 0; k < t->segments.count; k++)
 			edges += t->segments.items[k].edges;
 		json_t *object = json_pack(
