@@ -31,6 +31,7 @@ struct encoder {
 	uint64_t start_ns;   /* of the trace */
 	uint64_t instant_ns; /* of the next instant; UINT64_MAX = none */
 	size_t instant;
+	size_t arrows[2]; /* near those of the call, of the marks' coming and leaving ones */
 	uint32_t special; /* no call before it is marked, from the present one on */
 };
 
@@ -136,8 +137,8 @@ static void arrows_emit(struct encoder *e, uint32_t call, uint64_t start_ns)
 	for (int i = 0; i < 2; i++) {
 		const struct arrow_end *items = both[i]->items;
 
-		for (size_t at = arrow_ends_find(both[i], call);
-		     at > 0 && items[at - 1].call == call; at--)
+		e->arrows[i] = arrow_ends_find(both[i], call, e->arrows[i]);
+		for (size_t at = e->arrows[i]; at > 0 && items[at - 1].call == call; at--)
 			flow_emit(e, &items[at - 1], start_ns);
 	}
 }

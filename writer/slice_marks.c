@@ -5,7 +5,7 @@
 
 #include "writer/call_order.h"
 
-enum { CALLS_PER_RANGE = 1 << 17 };
+enum { ITEMS_PER_RANGE = 1 << 17 };
 
 uint32_t mark_next(const uint64_t *bits, uint32_t call, uint32_t end)
 {
@@ -31,7 +31,7 @@ bool call_is_loss(const struct trace *trace, const struct call *call)
 	       kind == BRACKET_MISSING_FRAME || kind == BRACKET_FILTERED;
 }
 
-/* Of one thread, a part of the calls: looked at beside the others (output_put_work). */
+/* Of one thread, a part of the calls or arrows: looked at beside the others (output_put_work). */
 struct mark_range {
 	struct slice_marks *m;
 	const struct trace *trace;
@@ -101,14 +101,23 @@ static bool sort_by_call(struct arrow_ends *ends)
 	return true;
 }
 
-size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call)
+size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call, size_t near)
 {
-	size_t low = 0, high = ends->count;
+	const struct arrow_end *items = ends->items;
+	size_t low = near, high = near, step = 1;
 
+	for (; low > 0 && items[low - 1].call > call; step *= 2) {
+		high = low - 1;
+		low = low > step ? low - step : 0;
+	}
+	for (; high < ends->count && items[high].call <= call; step *= 2) {
+		low = high + 1;
+		high = ends->count - high > step ? high + step : ends->count;
+	}
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 
-		if (ends->items[mid].call <= call)
+		if (items[mid].call <= call)
 			low = mid + 1;
 		else
 			high = mid;
@@ -116,25 +125,51 @@ size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call)
 	return low;
 }
 
+/* Which arrows are drawn: fills `coming`, where arrows that are not get CALL_NONE. What they
+ * leave stands in `flow` for arrow_link(). */
+static void range_find_arrows(const struct mark_range *r)
+{
+	const struct thread *t = r->thread;
+
+	for (size_t i = r->first; i < r->end; i++) {
+		const struct arrow *arrow = &t->arrows.items[i];
+		uint32_t from = call_drawn(t, arrow->from), to = call_drawn(t, arrow->to);
+		/* Both ends drawn, and the start before the end: readers ignore others. */
+		bool drawn = from != CALL_NONE && to != CALL_NONE && from < to &&
+			     !(t->calls.items[to].flags & CALL_ROOT) &&
+			     !call_is_short(r->trace, r->options, &t->calls.items[from]) &&
+			     !call_is_short(r->trace, r->options, &t->calls.items[to]);
+
+		r->m->coming.items[i] = (struct arrow_end){.call = drawn ? to : CALL_NONE,
+							   .flow = from,
+							   .type = FXT_FLOW_END,
+							   .kind = arrow->kind};
+	}
+}
+
 /* An arrow that comes and one that leaves are one step of a longer flow, which saves a record:
  * the last that came and the first that leaves, if they are of one kind. Arrows are in the
  * order of where they lead, so all that come to a call are known before one leaves. */
-static bool arrow_add(struct slice_marks *m, uint32_t from, uint32_t to, enum arrow_kind kind)
+static bool arrow_link(struct slice_marks *m, struct arrow_end end)
 {
-	size_t behind = arrow_ends_find(&m->coming, from);
-	struct arrow_end *came = behind ? &m->coming.items[behind - 1] : NULL;
-	struct arrow_end end = {.call = to, .type = FXT_FLOW_END, .kind = (uint8_t)kind};
+	struct arrow_ends *coming = &m->coming;
+	uint32_t from = end.flow;
+	struct arrow_end *came = NULL;
 
-	if (came && came->call != from)
-		came = NULL;
-	if (came && !came->left && came->kind == kind) {
+	if (mark_get(m->special, from)) {
+		size_t behind = arrow_ends_find(coming, from, coming->count);
+
+		if (behind && coming->items[behind - 1].call == from)
+			came = &coming->items[behind - 1];
+	}
+	if (came && !came->left && came->kind == end.kind) {
 		came->type = FXT_FLOW_STEP;
 		end.flow = came->flow;
 	} else {
 		struct arrow_end begin = {.call = from,
 					  .flow = m->flow_count,
 					  .type = FXT_FLOW_BEGIN,
-					  .kind = (uint8_t)kind};
+					  .kind = end.kind};
 
 		end.flow = m->flow_count++;
 		if (!vec_push(&m->leaving, begin))
@@ -143,30 +178,25 @@ static bool arrow_add(struct slice_marks *m, uint32_t from, uint32_t to, enum ar
 	if (came)
 		came->left = true;
 	mark_set(m->special, from);
-	mark_set(m->special, to);
-	return vec_push(&m->coming, end);
+	mark_set(m->special, end.call);
+	coming->items[coming->count++] = end;
+	return true;
 }
 
-static bool range_find_arrows(const struct mark_range *r)
+static bool marks_link_arrows(struct slice_marks *m, size_t count)
 {
-	const struct thread *t = r->thread;
 	uint32_t last_to = 0;
 
-	for (size_t i = 0; i < t->arrows.count; i++) {
-		const struct arrow *arrow = &t->arrows.items[i];
-		uint32_t from = call_drawn(t, arrow->from), to = call_drawn(t, arrow->to);
+	for (size_t i = 0; i < count; i++) {
+		struct arrow_end end = m->coming.items[i];
 
-		/* Both ends drawn, and the start before the end: readers ignore others. */
-		if (from == CALL_NONE || to == CALL_NONE || from >= to || to < last_to ||
-		    t->calls.items[to].flags & CALL_ROOT ||
-		    call_is_short(r->trace, r->options, &t->calls.items[from]) ||
-		    call_is_short(r->trace, r->options, &t->calls.items[to]))
+		if (end.call == CALL_NONE || end.call < last_to)
 			continue;
-		last_to = to;
-		if (!arrow_add(r->m, from, to, (enum arrow_kind)arrow->kind))
+		last_to = end.call;
+		if (!arrow_link(m, end))
 			return false;
 	}
-	return sort_by_call(&r->m->leaving);
+	return sort_by_call(&m->leaving);
 }
 
 /* ---- by all threads ---- */
@@ -179,7 +209,8 @@ static void pairs_make(void *context, struct buffer *out)
 
 static void arrows_make(void *context, struct buffer *out)
 {
-	out->failed = !range_find_arrows(context);
+	(void)out;
+	range_find_arrows(context);
 }
 
 static bool range_settle(void *context, struct buffer *out)
@@ -199,36 +230,40 @@ static enum err no_memory(struct error *error)
 	return error_set(error, ERR_NOMEM, "out of memory while writing the trace");
 }
 
+/* Does the work of a range in parts. */
 static enum err range_put(const struct mark_range *range, const struct block_work *work,
 			  struct output *output, struct error *error)
 {
-	struct mark_range *copy = malloc(sizeof *copy);
-
-	if (!copy)
-		return no_memory(error);
-	*copy = *range;
-	return output_put_work(output, work, copy, error);
-}
-
-static enum err marks_find(const struct mark_range *all, struct output *output, struct error *error)
-{
-	static const struct block_work pairs = {pairs_make, range_settle, range_done},
-				       arrows = {arrows_make, range_settle, range_done};
-	struct mark_range range = *all;
-	bool has_arrows = all->options->args != FXT_ARGS_NONE && all->thread->arrows.count;
 	enum err err = ERR_NONE;
 
-	if (all->end <= CALLS_PER_RANGE) { /* does not wait for the threads */
-		range_find_pairs(all);
-		return !has_arrows || range_find_arrows(all) ? ERR_NONE : no_memory(error);
+	for (size_t at = range->first; at < range->end && err == ERR_NONE; at += ITEMS_PER_RANGE) {
+		struct mark_range *part = malloc(sizeof *part);
+
+		if (!part)
+			return no_memory(error);
+		*part = *range;
+		part->first = at;
+		if (range->end - at > ITEMS_PER_RANGE)
+			part->end = at + ITEMS_PER_RANGE;
+		err = output_put_work(output, work, part, error);
 	}
-	if (has_arrows)
-		err = range_put(all, &arrows, output, error);
-	for (size_t at = 0; at < all->end && err == ERR_NONE; at = range.end) {
-		range.first = at;
-		range.end = all->end - at > CALLS_PER_RANGE ? at + CALLS_PER_RANGE : all->end;
-		err = range_put(&range, &pairs, output, error);
+	return err;
+}
+
+static enum err marks_find(const struct mark_range *calls, const struct mark_range *arrows,
+			   struct output *output, struct error *error)
+{
+	static const struct block_work pairs_work = {pairs_make, range_settle, range_done},
+				       arrows_work = {arrows_make, range_settle, range_done};
+
+	if (calls->end <= ITEMS_PER_RANGE && arrows->end <= ITEMS_PER_RANGE) {
+		range_find_pairs(calls); /* does not wait for the threads */
+		range_find_arrows(arrows);
+		return ERR_NONE;
 	}
+	enum err err = range_put(calls, &pairs_work, output, error);
+	if (err == ERR_NONE)
+		err = range_put(arrows, &arrows_work, output, error);
 	enum err drained = output_drain(output, err == ERR_NONE ? error : NULL);
 	return err == ERR_NONE ? drained : err;
 }
@@ -238,19 +273,24 @@ enum err slice_marks_new(const struct trace *trace, const struct thread *thread,
 			 uint64_t *last_flow, struct slice_marks **result, struct error *error)
 {
 	struct slice_marks *m = calloc(1, sizeof *m);
-	struct mark_range all = {m, trace, thread, options, 0, thread->calls.count};
+	struct mark_range calls = {m, trace, thread, options, 0, thread->calls.count},
+			  arrows = {m, trace, thread, options, 0, thread->arrows.count};
 	size_t words = thread->calls.count / 64 + 1;
 	enum err err;
 
+	if (options->args == FXT_ARGS_NONE)
+		arrows.end = 0;
 	if (m) {
 		m->special = calloc(words, sizeof *m->special);
 		m->paired = calloc(words, sizeof *m->paired);
 		m->first_flow = *last_flow + 1;
 	}
-	if (!m || !m->special || !m->paired)
+	if (!m || !m->special || !m->paired || !vec_reserve(&m->coming, arrows.end))
 		err = no_memory(error);
 	else
-		err = marks_find(&all, output, error);
+		err = marks_find(&calls, &arrows, output, error);
+	if (err == ERR_NONE && !marks_link_arrows(m, arrows.end))
+		err = no_memory(error);
 	if (err == ERR_NONE) {
 		*last_flow += m->flow_count;
 		*result = m;

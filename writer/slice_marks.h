@@ -36,8 +36,8 @@ struct slice_marks {
 	uint32_t flow_count;
 };
 
-/* The first end behind those of a call. */
-size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call);
+/* The first end behind those of a call; quick if it is near `near`. */
+size_t arrow_ends_find(const struct arrow_ends *ends, uint32_t call, size_t near);
 
 static inline bool mark_get(const uint64_t *bits, uint32_t call)
 {
