@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/goes_on.h"
+
 enum {
-	STEP_NS_MAX = 10,      /* a branch takes no longer */
-	COMPARED_MAX = 1 << 14 /* pairs of levels that a join may compare one by one */
+	STEP_NS_MAX = 10,       /* a branch takes no longer */
+	COMPARED_MAX = 1 << 14, /* pairs of levels that a join may compare one by one */
+	ASKED_MAX = 1 << 8      /* depths for which a join may ask the code */
 };
 
 /* z[i] = length of the longest common prefix of text and text[i..]. */
@@ -54,50 +57,66 @@ static bool aligner_match(struct aligner *a, const node_id *pattern, size_t patt
 	return aligner_z(a, count);
 }
 
-/* One depth as a candidate: of `possible` pairs in the overlap the outermost `agree` do. */
-static void alignment_offer(struct alignment *best, long depth, size_t agree, size_t possible,
-			    long top)
+static bool aligner_not_by_code(struct aligner *a, long depth)
 {
-	if (agree == 0)
-		return;
-	bool partial = agree < possible;
-	long shift = labs(top - depth), best_shift = labs(top - best->depth);
-	bool equal = best->agreeing == agree && best->partial == partial;
-	bool better = agree > best->agreeing ||
-		      (agree == best->agreeing && best->partial && !partial) ||
-		      (equal && shift < best_shift);
+	if (a->asked == ASKED_MAX)
+		return false;
+	a->asked++;
+	struct goes_on can = goes_on_at(a, depth);
+	return can.high < can.low;
+}
 
-	if (better && !equal)
+/* One depth as a candidate: of `possible` pairs in the overlap the outermost `agree` do. */
+static void alignment_offer(struct alignment *best, struct aligner *a, long depth, size_t agree,
+			    size_t possible)
+{
+	long top = (long)a->chain.count - 1;
+	bool partial = agree < possible;
+	bool equal = best->agreeing == agree && best->partial == partial;
+
+	if (agree == 0 || agree < best->agreeing ||
+	    (agree == best->agreeing && partial && !best->partial))
+		return;
+	bool not_by_code = aligner_not_by_code(a, depth);
+	if (equal && not_by_code && !best->not_by_code) {
+		best->excluded++;
+		return;
+	}
+	if (!equal)
+		best->excluded = best->candidates = 0;
+	else if (best->not_by_code && !not_by_code) {
+		best->excluded = best->candidates;
 		best->candidates = 0;
-	best->candidates += better || equal;
-	if (!better)
+	}
+	if (best->candidates++ > 0 && labs(top - depth) >= labs(top - best->depth))
 		return;
 	best->depth = depth;
 	best->agreeing = (uint32_t)agree;
 	best->partial = partial;
+	best->not_by_code = not_by_code;
 }
 
 /* Tries every depth: the longest agreement from the root inward wins, then one that holds for
- * the whole overlap, then the depth nearest to that at the loss. p and q are A's and B's keys,
- * outermost first; with p[0] and q[0] side by side L0 is at depth `level`. */
+ * the whole overlap, then one that the code allows, then the depth nearest to that at the loss. p
+ * and q are A's and B's keys, outermost first; with p[0] and q[0] side by side L0 is at depth
+ * `level`. */
 static bool aligner_match_all(struct aligner *a, const uint32_t *p, size_t n, const uint32_t *q,
 			      size_t m, long level, struct alignment *best)
 {
-	long top = (long)a->chain.count - 1;
 	bool ok = aligner_match(a, q, m, p, n);
 
 	for (size_t h = 0; ok && h < n; h++) { /* q[0] at or inside p[0] */
 		size_t possible = m < n - h ? m : n - h, agree = a->z.items[m + 1 + h];
 
-		alignment_offer(best, level + (long)h, agree < possible ? agree : possible,
-				possible, top);
+		alignment_offer(best, a, level + (long)h, agree < possible ? agree : possible,
+				possible);
 	}
 	ok = ok && aligner_match(a, p, n, q, m);
 	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
 		size_t possible = n < m - h ? n : m - h, agree = a->z.items[n + 1 + h];
 
-		alignment_offer(best, level - (long)h, agree < possible ? agree : possible,
-				possible, top);
+		alignment_offer(best, a, level - (long)h, agree < possible ? agree : possible,
+				possible);
 	}
 	return ok;
 }
@@ -150,7 +169,7 @@ static void aligner_match_each(struct aligner *a, size_t n, long level, struct a
 			if (agree == possible)
 				agreeing = agree;
 		}
-		alignment_offer(best, depth, agreeing, possible, top);
+		alignment_offer(best, a, depth, agreeing, possible);
 	}
 }
 
@@ -308,6 +327,7 @@ static bool aligner_same_functions(const struct aligner *a)
 bool aligner_find(struct aligner *a, const struct join *join, struct alignment *best)
 {
 	*best = (struct alignment){.evidence = JOIN_NONE};
+	a->asked = 0;
 	if (a->chain.count == 0 || aligner_step(a, join, best))
 		return true;
 	best->depth = 0;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "decode/graph.h"
+#include "decode/reach.h"
 #include "decode/trace.h"
 
 struct chain_frame {
@@ -33,7 +34,11 @@ struct aligner {
 	VEC(struct level) levels;
 	uint32_t first_func; /* of L0; 0 = unknown */
 	bool has_first;      /* L0 is drawn */
-	VEC(node_id) text;   /* scratch */
+	node_id lost_at;     /* where the innermost frame of the chain was left; 0 = unknown */
+	node_id resumed_at;  /* where L0 starts */
+	struct reach *reach;
+	uint32_t asked;    /* how often the code was, for the join at hand */
+	VEC(node_id) text; /* scratch */
 	VEC(uint32_t) z;
 };
 
@@ -41,9 +46,11 @@ struct alignment {
 	long depth;          /* K, counted from the chain's outermost known frame */
 	uint32_t agreeing;   /* return addresses (or functions) that agree */
 	uint32_t candidates; /* depths that agree as well */
+	uint32_t excluded;   /* depths that agree as well, but that the code does not allow */
 	enum join_evidence evidence;
-	bool partial;   /* inner returns of the overlap disagree */
-	long innermost; /* levels further in than this are not those of A */
+	bool partial;     /* inner returns of the overlap disagree */
+	bool not_by_code; /* the code does not allow this one either (goes_on.h) */
+	long innermost;   /* levels further in than this are not those of A */
 };
 
 /* Finds the depth for which the evidence is best; evidence JOIN_NONE = there is none. False

@@ -60,14 +60,18 @@ void joiner_name_like(struct joiner *j, long i, long at)
 			    false);
 }
 
-/* The depth that most of what is recalled says, of those that return addresses allow. */
+/* The depth that most of what is recalled says, of those that return addresses and the code
+ * allow. */
 static double joiner_recall_depth(struct joiner *j, long *depth)
 {
 	struct recalled *r = &j->recalled;
 	double best = 0;
 
 	for (size_t i = 0; i < r->count;) {
-		if (aligner_allows(&j->known, r->votes[i].depth))
+		const struct recall_vote *vote = &r->votes[i];
+
+		if (aligner_allows(&j->known, vote->depth) &&
+		    (vote->open || goes_on_can(&j->known, vote->depth, vote->kept)))
 			i++;
 		else
 			r->votes[i] = r->votes[--r->count];

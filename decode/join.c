@@ -125,6 +125,8 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, enum effort effo
 		return false;
 	if (from + 1 == s)
 		joiner_skip(j, join->unwound);
+	j->known.lost_at = from + 1 == s && !join->unwound ? join->lost_at : 0;
+	j->known.resumed_at = join->resumed_at;
 	if (!aligner_find(&j->known, join, &a))
 		return false;
 	j->recalled.count = 0;
@@ -201,6 +203,7 @@ static bool joiner_keep_bottom(struct joiner *j, size_t s)
 		return true;
 	if (!joiner_chain(j, t->segments.items[s - 1].top_call) || !joiner_levels(j, s))
 		return false;
+	j->known.lost_at = j->known.resumed_at = 0;
 	if (j->known.chain.count == 0)
 		return true;
 	uint32_t row = vec_last(&j->known.chain)->row;
@@ -327,6 +330,8 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 	enum err err = ERR_NONE;
 	bool losses = false;
 
+	reach_init(&j.reach, graph);
+	j.known.reach = &j.reach;
 	for (size_t i = 0; i < trace->threads.count; i++)
 		losses = losses || trace->threads.items[i].joins.count > 0 ||
 			 thread_has_unknown(&trace->threads.items[i]);
@@ -336,6 +341,7 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 	for (size_t i = 0; i < trace->threads.count && err == ERR_NONE; i++)
 		err = join_thread(&j, &trace->threads.items[i]);
 	aligner_done(&j.known);
+	reach_done(&j.reach);
 	vec_done(&j.home);
 	callers_done(&j.callers);
 	lifetimes_done(&j.lifetimes);

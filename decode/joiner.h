@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "decode/align.h"
 #include "decode/callers.h"
+#include "decode/goes_on.h"
 #include "decode/lifetime.h"
 #include "decode/precedent.h"
 #include "decode/recall.h"
@@ -31,6 +32,8 @@ struct joiner {
 	struct precedents precedents;
 	struct recall recall;
 	struct recalled recalled; /* of the join at hand */
+	struct goes_on can;       /* likewise */
+	struct reach reach;
 	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
 	uint32_t top;         /* A's innermost open row, maybe inlined */
 	uint32_t kept;        /* innermost row that goes on across the last join */

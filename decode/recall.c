@@ -270,6 +270,7 @@ static void recall_beneath(const struct recall *r, const struct aligner *known,
 				   .likest = like * ELSEWHERE,
 				   .row = row,
 				   .time_ns = time_ns};
+	found->beneath++;
 	recalled_add(found, &vote);
 }
 
@@ -336,7 +337,7 @@ void recall_find(const struct recall *r, const struct aligner *known, const stru
 	const struct call *calls = recall_calls(r);
 
 	found->count = 0;
-	found->situations = 0;
+	found->situations = found->beneath = 0;
 	if (first == CALL_NONE || calls[first].kind != CALL_FRAME || known->chain.count == 0)
 		return;
 	uint32_t call = recall_first_call(r, seg, first);

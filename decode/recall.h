@@ -49,7 +49,8 @@ struct recalled {
 		uint64_t time_ns;
 	} votes[RECALL_VOTES_MAX];
 	size_t count;
-	uint32_t situations;
+	uint32_t situations; /* how many were found */
+	uint32_t beneath;    /* how many that were only beneath the same frames */
 };
 
 /* False when memory is short. */

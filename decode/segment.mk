@@ -8,11 +8,13 @@ libdecode_a_SOURCES += \
   decode/doubt.c decode/doubt.h \
   decode/expect.c decode/stitch.c decode/joiner.h \
   decode/facts.c decode/facts.h \
+  decode/goes_on.c decode/goes_on.h \
   decode/join.c decode/join.h \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
   decode/parked.c decode/parked.h \
   decode/precedent.c decode/precedent.h \
+  decode/reach.c decode/reach.h \
   decode/recall.c decode/recall.h \
   decode/resume.c decode/resume.h \
   decode/schedule.c decode/schedule.h \
@@ -41,11 +43,15 @@ EXTRA_DIST += decode/tests/cut.test
 
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/precedent_test decode/tests/segment_random_test \
-  decode/tests/tree_test
+  decode/tests/reach_test decode/tests/tree_test
 decode_tests_tree_test_SOURCES = decode/tests/tree_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_tree_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_tree_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+decode_tests_reach_test_SOURCES = decode/tests/reach_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_reach_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_reach_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_precedent_test_SOURCES = decode/tests/precedent_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_precedent_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

@@ -49,6 +49,8 @@ static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at
 	uint32_t x = j->known.chain.items[at].row;
 	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
 
+	long k = (long)j->known.chain.count - 1 - at;
+
 	if (lc->kind != xc->kind)
 		return false;
 	if (lc->kind == CALL_BRACKET)
@@ -56,12 +58,15 @@ static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at
 	uint32_t func = joiner_func(j, x);
 	if (func != joiner_func(j, l) && !call_is_unknown(lc))
 		return false;
+	if (k > j->can.high)
+		return false;
+	if (k <= j->can.low)
+		return true;
 	uint64_t age = join->lost_ns > xc->start_ns ? join->lost_ns - xc->start_ns : 0;
 	uint64_t gap = join->resumed_ns - join->lost_ns;
 	uint64_t rest = lc->end_ns > join->resumed_ns ? lc->end_ns - join->resumed_ns : 0;
 	if (lc->expected && lc->flags & CALL_END_INFERRED)
 		rest = 0;
-	long k = (long)j->known.chain.count - 1 - at;
 	bool sure = recalled_depth(&j->recalled, k + i) >= RECALL_MOST;
 	double keeps = recalled_keeps(&j->recalled, sure ? k + i : DEPTH_ANY, k);
 	if (keeps >= 0 && (keeps < RECALL_KEEPS || j->recalled.situations >= PRECEDENTS_MIN))
@@ -209,6 +214,23 @@ static uint32_t joiner_oldest_home(const struct joiner *j, uint32_t s)
 	}
 }
 
+/* What the code allows at the depth that was taken (nothing is known if that is none), and what
+ * else there is to say of it. */
+static void joiner_explain(struct joiner *j, struct join *join, const struct alignment *a)
+{
+	long assumed = a->depth - (long)j->known.levels.count - 1;
+
+	j->can = goes_on_at(&j->known, a->depth);
+	if (j->can.high < j->can.low)
+		j->can = goes_on_anything;
+	assumed = assumed > 0 ? assumed : 0;
+	join->proven = j->can.low > assumed ? (uint32_t)(j->can.low - assumed) : 0;
+	join->returned = (uint32_t)(j->can.alike - j->can.high);
+	join->excluded = a->excluded;
+	if (a->evidence == JOIN_PRECEDENT)
+		join->like = j->recalled.situations ? j->recalled.situations : j->recalled.beneath;
+}
+
 bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
 	struct thread *t = j->thread;
@@ -220,6 +242,7 @@ bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	unsigned marks = CALL_STITCHED | (a->candidates > 1 ? CALL_AMBIGUOUS : 0);
 	bool going_on = true, inlined = false, ok = true;
 
+	joiner_explain(j, join, a);
 	/* Frames further out than any level of B: nothing contradicts them, they stay open. */
 	long open = a->depth - outermost < top + 1 ? a->depth - outermost : top + 1;
 	if (open > 0)

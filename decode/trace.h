@@ -107,6 +107,10 @@ struct join {
 	uint32_t inferred; /* frames entered unseen, between kept ones and the resume point */
 	uint32_t agreeing; /* returns that confirm it */
 	uint32_t candidates;
+	uint32_t proven;   /* frames that can only have gone on, by the code */
+	uint32_t returned; /* frames that cannot, though nothing else speaks against it */
+	uint32_t excluded; /* candidates that the code does not allow */
+	uint32_t like;     /* of JOIN_PRECEDENT: like situations that it rests on */
 };
 
 struct segment {

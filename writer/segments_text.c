@@ -114,6 +114,18 @@ static void write_outcome(const struct join *join, struct buffer *text)
 	if (join->agreeing)
 		buffer_printf(text, ", %" PRIu32 " return%s agree%s", join->agreeing,
 			      plural(join->agreeing), join->agreeing == 1 ? "s" : "");
+	if (join->like)
+		buffer_printf(text, ", as in %" PRIu32 " like situation%s", join->like,
+			      plural(join->like));
+	if (join->proven)
+		buffer_printf(text, ", %" PRIu32 " can only have gone on, by the code",
+			      join->proven);
+	if (join->returned)
+		buffer_printf(text, ", %" PRIu32 " must have returned, by the code",
+			      join->returned);
+	if (join->excluded)
+		buffer_printf(text, ", %" PRIu32 " other place%s excluded by the code",
+			      join->excluded, plural(join->excluded));
 	if (join->ambiguous)
 		buffer_printf(text, ", ambiguous: %" PRIu32 " place%s possible", join->candidates,
 			      plural(join->candidates));

@@ -25,6 +25,7 @@ struct losses {
 
 struct totals {
 	uint64_t traced_ns, lost_ns, calls, segments, edges, gaps, joined, ambiguous, clamped;
+	uint64_t by_code; /* joins about which the code has decided something */
 	struct losses losses;
 	uint64_t evidence[JOIN_EVIDENCE_COUNT];
 	VEC(struct unresolved) unresolved; /* most time first */
@@ -64,6 +65,7 @@ static void totals_add_thread(struct totals *totals, const struct trace *trace,
 		totals->evidence[join->evidence]++;
 		totals->joined += join->evidence < JOIN_BARRIER;
 		totals->ambiguous += join->ambiguous != 0;
+		totals->by_code += join->proven || join->returned || join->excluded;
 	}
 }
 
@@ -266,10 +268,11 @@ static json_t *json_joins(const struct totals *totals, bool *ok)
 		if (json_object_set_new(by_evidence, join_evidence_name((enum join_evidence)i),
 					json_count(totals->evidence[i])) != 0)
 			*ok = false;
-	return json_pack("{s:I, s:I, s:I, s:I, s:o}", "gaps", (json_int_t)totals->gaps, "joined",
-			 (json_int_t)totals->joined, "not_joined",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "gaps", (json_int_t)totals->gaps,
+			 "joined", (json_int_t)totals->joined, "not_joined",
 			 (json_int_t)(totals->gaps - totals->joined), "ambiguous",
-			 (json_int_t)totals->ambiguous, "by_evidence", by_evidence);
+			 (json_int_t)totals->ambiguous, "with_code_evidence",
+			 (json_int_t)totals->by_code, "by_evidence", by_evidence);
 }
 
 static json_t *json_unresolved(const struct totals *totals, const struct trace_names *names,
@@ -495,6 +498,8 @@ static void summary_joins(const struct totals *totals, struct buffer *text)
 	}
 	buffer_printf(text, "%s, %" PRIu64 " not joined", totals->joined ? ")" : "",
 		      totals->gaps - totals->joined);
+	if (totals->by_code)
+		buffer_printf(text, "; code evidence in %" PRIu64, totals->by_code);
 	if (totals->ambiguous)
 		buffer_printf(text, "; %" PRIu64 " ambiguous", totals->ambiguous);
 	buffer_text(text, "\n");

@@ -79,6 +79,14 @@ node_id graph_node(struct graph *g, space_id space, uint64_t ip)
 		hot->kind = NODE_MISSING;
 		cold->module = (module_id){MODULE_MISSING};
 	}
+	for (size_t i = 0; i < symbols.branch_count; i++)
+		if (symbols.branches[i].ip == cold->branch_ip) {
+			hot->kind = symbols.branches[i].kind;
+			cold->target_ip = symbols.branches[i].target_ip;
+			if ((hot->kind == NODE_COND || hot->kind == NODE_JUMP) &&
+			    func_of_ip(cold->target_ip) != func)
+				hot->flags |= NODE_TAIL_JUMP;
+		}
 	if (ip % FUNC_BYTES == 0)
 		hot->flags |= NODE_INTO_FUNCTION;
 	if (ip & KERNEL_BASE)
@@ -95,8 +103,11 @@ node_id graph_node(struct graph *g, space_id space, uint64_t ip)
 
 node_id graph_successor(struct graph *g, node_id node, int slot)
 {
-	(void)slot;
-	return graph_node(g, g->cold[node].space, g->cold[node].end_ip);
+	const struct node_cold *cold = &g->cold[node];
+
+	if (cold->target_ip == 0 && (slot || g->hot[node].kind == NODE_COND))
+		return 0;
+	return graph_node(g, cold->space, slot ? cold->target_ip : cold->end_ip);
 }
 
 uint32_t graph_edge(struct graph *g, node_id node, int slot)

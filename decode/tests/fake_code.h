@@ -1,5 +1,6 @@
 /* A code graph and a symbolizer without code: tests say what stands where. Links in place of
- * graph.c and symbolize/. Function i lies at i * FUNC_BYTES (kernel: + KERNEL_BASE). */
+ * graph.c and symbolize/. Code of which nothing is said leads nowhere. Function i lies at i *
+ * FUNC_BYTES (kernel: + KERNEL_BASE). */
 #ifndef DECODE_TESTS_FAKE_CODE_H
 #define DECODE_TESTS_FAKE_CODE_H
 
@@ -46,6 +47,11 @@ struct symbolizer {
 		uint64_t ip, branch_ip;
 	} lines[64];
 	size_t line_count;
+	struct {
+		uint64_t ip, target_ip; /* 0 = none */
+		uint8_t kind;           /* enum node_kind */
+	} branches[128];                /* what is there, whether it runs or not */
+	size_t branch_count;
 };
 
 extern struct graph graph;

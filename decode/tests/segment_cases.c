@@ -8,6 +8,8 @@
  *                                     ROLE as in enum func_role, lower case ("plt", "setjmp")
  *     inline NAME FROM TO [in NAME2]  code that was inlined there, maybe inside NAME2
  *     line FROM TO                    the straight line of code from FROM ends with TO
+ *     branch jcc|jmp|call|icall|ret FROM [TO]
+ *                                     code that is there, whether it runs or not
  *     calls NAME+HEX                  a call instruction ends here (a place to return to)
  *     pad NAME+HEX NAME+HEX           the LSDA sends the call that returns to the first there
  *     syscall NAME+HEX NUMBER         mov $NUMBER,%eax before the syscall at that ip
@@ -138,7 +140,7 @@ static void story_func(struct story *s, char **words, int count)
 	}
 }
 
-static void story_call_site(struct story *s, uint64_t return_ip)
+static void story_call_site(const struct story *s, uint64_t return_ip)
 {
 	if (symbols.called_count == sizeof symbols.called / sizeof *symbols.called)
 		story_fail(s, "too many call sites");
@@ -172,7 +174,7 @@ static void story_make_syscall(node_id n)
 	graph.cold[n].end_ip = graph.cold[n].branch_ip + SYSCALL_BYTES;
 }
 
-static uint8_t story_end(const struct story *s, const char *word, node_id from)
+static enum node_kind story_branch_kind(const struct story *s, const char *word)
 {
 	static const struct {
 		const char *word;
@@ -180,6 +182,15 @@ static uint8_t story_end(const struct story *s, const char *word, node_id from)
 	} branches[] = {{"call", NODE_CALL}, {"icall", NODE_CALL_INDIRECT}, {"ret", NODE_RETURN},
 			{"jmp", NODE_JUMP},  {"ijmp", NODE_JUMP_INDIRECT},  {"jcc", NODE_COND}};
 
+	for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
+		if (strcmp(word, branches[i].word) == 0)
+			return branches[i].kind;
+	story_fail(s, "no such branch");
+	return 0;
+}
+
+static uint8_t story_end(const struct story *s, const char *word, node_id from)
+{
 	if (strcmp(word, "async") == 0)
 		return FLOW_END_ASYNC;
 	if (strcmp(word, "syscall") == 0) {
@@ -188,13 +199,8 @@ static uint8_t story_end(const struct story *s, const char *word, node_id from)
 		story_make_syscall(from);
 		return FLOW_END_SYSCALL;
 	}
-	for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
-		if (strcmp(word, branches[i].word) == 0) {
-			graph.hot[from].kind = (uint8_t)branches[i].kind;
-			return FLOW_END_BRANCH;
-		}
-	story_fail(s, "no such end");
-	return 0;
+	graph.hot[from].kind = (uint8_t)story_branch_kind(s, word);
+	return FLOW_END_BRANCH;
 }
 
 static void story_add(struct story *s, struct flow_event e)
@@ -394,12 +400,28 @@ static void story_bytes(const struct story *s, uint64_t ip, const uint8_t *bytes
 	memcpy(symbols.code[i].bytes, bytes, count);
 }
 
+static void story_branch(struct story *s, char **words, int count)
+{
+	size_t i = symbols.branch_count++;
+	uint64_t ip = story_ip(s, words[2]);
+
+	if (i == sizeof symbols.branches / sizeof *symbols.branches)
+		story_fail(s, "too many branches");
+	symbols.branches[i].ip = ip;
+	symbols.branches[i].kind = (uint8_t)story_branch_kind(s, words[1]);
+	symbols.branches[i].target_ip = count > 3 ? story_ip(s, words[3]) : 0;
+	if (symbols.branches[i].kind == NODE_CALL || symbols.branches[i].kind == NODE_CALL_INDIRECT)
+		story_call_site(s, ip + CALL_BYTES);
+}
+
 static bool story_code(struct story *s, char **words, int count)
 {
 	const char *what = words[0];
 
 	if (strcmp(what, "func") == 0) {
 		story_func(s, words, count);
+	} else if (strcmp(what, "branch") == 0 && count > 2) {
+		story_branch(s, words, count);
 	} else if (strcmp(what, "calls") == 0) {
 		story_call_site(s, story_ip(s, words[1]));
 	} else if (strcmp(what, "inline") == 0) {
@@ -516,9 +538,13 @@ static void print_thread(FILE *out, const struct trace *trace, const struct thre
 	for (size_t k = 0; k < t->joins.count; k++) {
 		const struct join *j = &t->joins.items[k];
 
-		fprintf(out, "join: %s waiting %u kept %u inferred %u agreeing %u%s\n",
+		fprintf(out, "join: %s waiting %u kept %u inferred %u agreeing %u%s",
 			join_evidence_name(j->evidence), j->waiting, j->kept, j->inferred,
 			j->agreeing, j->ambiguous ? " ambiguous" : "");
+		if (j->proven || j->returned || j->excluded)
+			fprintf(out, "; code: proven %u returned %u excluded %u", j->proven,
+				j->returned, j->excluded);
+		fputc('\n', out);
 	}
 	for (size_t k = 0; k < t->arrows.count; k++) {
 		const struct arrow *a = &t->arrows.items[k];

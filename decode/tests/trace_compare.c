@@ -7,7 +7,7 @@
 	((x).count == (y).count && \
 	 ((x).count == 0 || memcmp((x).items, (y).items, (x).count * sizeof *(x).items) == 0))
 
-_Static_assert(sizeof(struct join) == 48, "no padding");
+_Static_assert(sizeof(struct join) == 64, "no padding");
 
 static bool same_segments(const struct thread *a, const struct thread *b)
 {

@@ -75,7 +75,11 @@ static void fill(struct fake *f)
 						     .waiting = 3,
 						     .kept = 2,
 						     .inferred = 1,
-						     .agreeing = 4})));
+						     .agreeing = 4,
+						     .like = 57,
+						     .proven = 2,
+						     .returned = 1,
+						     .excluded = 3})));
 	fake_call(t, CALL_NONE, main_node, 1550, 1900, CALL_ROOT | CALL_HIDDEN);
 	t->calls.items[4].site = m;
 	fake_bracket(f, t, 4, (struct bracket){.kind = BRACKET_MISSING_CODE, .module = lib}, 1600,
@@ -152,7 +156,8 @@ Test(text, segments_and_joins_can_be_followed)
 	       "thread 10/11 server, at 500: overflow, 50 ns without trace, from main to parse: "
 	       "joined "
 	       "by return addresses: 2 of 3 waiting frames go on, 1 entered unseen, 4 returns "
-	       "agree\n"
+	       "agree, as in 57 like situations, 2 can only have gone on, by the code, 1 must "
+	       "have returned, by the code, 3 other places excluded by the code\n"
 	       "thread 10/11 server, at 900: overflow, 50 ns without trace, from ? to [unknown] at "
 	       "0x9000: not joined: nothing tells which of 1 frame go on, ambiguous: 2 places "
 	       "possible\n");
@@ -239,7 +244,8 @@ Test(text, the_summary_says_what_was_lost_and_what_helps)
 		(char *)text.data,
 		"2 threads, 5 calls in 1.9 us of traced time\n"
 		"lost 100 ns (5.0 %): 2 overflow\n"
-		"2 gaps: 1 joined (1 by return addresses), 1 not joined; 1 ambiguous\n"
+		"2 gaps: 1 joined (1 by return addresses), 1 not joined; code evidence in 1; 1 "
+		"ambiguous\n"
 		"missing code in libfoo.so: 1 time, 100 ns (5.0 %); put it under --symfs\n"
 		"1 call deeper than the viewer's 511 levels is not drawn\n"
 		"wrote trace.fxt.gz: 7 slices, 1.23 MB; open it in https://ui.perfetto.dev\n");
