@@ -602,6 +602,13 @@ void strand_on_gap(struct strand *s, node_id from, unsigned cause)
 		strand_enter_missing(s, from);
 }
 
+/* exec in code that is missing: to a new space, which one close behind has not made yet. */
+static bool strand_has_execed_unseen(struct strand *s, node_id to)
+{
+	return s->off_node && strand_cold(s, s->off_node)->space.v != strand_cold(s, to)->space.v &&
+	       strand_has_execed(s, 0, s->off_ns, to);
+}
+
 void strand_on_resume(struct strand *s, node_id to, unsigned how)
 {
 	bool missing =
@@ -611,13 +618,15 @@ void strand_on_resume(struct strand *s, node_id to, unsigned how)
 		strand_on_begin(s, to, false);
 		return;
 	}
-	if (missing && s->stack.count) {
+	missing = missing && s->stack.count;
+	bool execed = missing ? strand_has_execed_unseen(s, to)
+			      : strand_exec_between(s, s->off_ns, s->now_ns);
+	if (missing && !execed) {
 		strand_reenter(s, to); /* only the frames of the missing code are unknown */
 	} else {
 		bool damage = loss_is_damage(s->off_cause);
 
-		strand_break(s, s->off_ns, s->off_node, s->off_cause, to,
-			     strand_exec_between(s, s->off_ns, s->now_ns));
+		strand_break(s, s->off_ns, s->off_node, s->off_cause, to, execed);
 		s->guessed = damage && how == FLOW_RESUME_TIP;
 	}
 	s->state = STRAND_ON;
