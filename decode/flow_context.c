@@ -31,10 +31,35 @@ uint64_t flow_time_ahead(const struct flow *f)
 		if (length <= 0)
 			break;
 		context = packet_next_context(context, &packet);
-		if (flow_time_packet(&t, &packet, f->state == FLOW_STATE_OFF))
+		if (flow_time_packet(&t, &packet))
 			return flow_time_now(&t);
 	}
 	return f->piece->next_time_ns;
+}
+
+/* While code runs, each MTC follows the one before. Of one that does not the next one tells: either
+ * those between are lost, and it follows this one, or this one never was. */
+bool flow_mtc_is_false(const struct flow *f, uint8_t mtc)
+{
+	uint8_t last = f->time.last_mtc;
+	enum packet_context context = f->context;
+	struct packet packet;
+	int length;
+
+	if (!f->time.have_tma || f->time.first_mtc || f->state == FLOW_STATE_OFF ||
+	    mtc == (uint8_t)(last + 1))
+		return false;
+	for (const uint8_t *p = f->p; p < f->end; p += length) {
+		length = packet_decode(p, (size_t)(f->end - p), context, &packet);
+		if (length <= 0)
+			return true;
+		context = packet_next_context(context, &packet);
+		if (packet.kind == PACKET_TSC)
+			return false;
+		if (packet.kind == PACKET_MTC)
+			return (uint8_t)(packet.payload - last) < (uint8_t)(packet.payload - mtc);
+	}
+	return false;
 }
 
 static bool is_mapped(const struct flow *f, space_id space, uint64_t ip)

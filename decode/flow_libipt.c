@@ -208,7 +208,7 @@ static void take_times(struct flow_libipt *l, const struct pt_block_decoder *dec
 			has_event = false;
 		}
 		f->context = packet_next_context(f->context, &packet);
-		if (flow_time_packet(&f->time, &packet, f->state == FLOW_STATE_OFF))
+		if (flow_time_packet(&f->time, &packet))
 			flow_anchor(f);
 	}
 }

@@ -105,7 +105,9 @@ static void take_time(struct flow *f, const struct packet *p)
 	if (p->kind == PACKET_CBR)
 		flow_emit(f, FLOW_FREQUENCY, 0, 0, f->state == FLOW_STATE_ON ? f->node : 0,
 			  (uint32_t)p->payload);
-	if (flow_time_packet(&f->time, p, f->state == FLOW_STATE_OFF))
+	if (p->kind == PACKET_MTC && flow_mtc_is_false(f, (uint8_t)p->payload))
+		return;
+	if (flow_time_packet(&f->time, p))
 		flow_anchor(f);
 }
 

@@ -125,7 +125,7 @@ bool flow_deferred_tip(struct flow *f)
 								   << (63 - used - packet.count);
 			f->stats.tnt_bits += packet.count;
 		} else if (flow_is_time_packet(packet.kind)) {
-			if (flow_time_packet(&f->time, &packet, f->state == FLOW_STATE_OFF))
+			if (flow_time_packet(&f->time, &packet))
 				flow_anchor(f);
 		} else if (packet.kind != PACKET_PAD) {
 			return false;

@@ -192,6 +192,8 @@ void flow_resume_agree(struct flow *f, uint64_t ip);
 void flow_context_start(struct flow *f);
 /* The next time that packets from f->p on tell. */
 uint64_t flow_time_ahead(const struct flow *f);
+/* Is this MTC, in front of f->p, damaged bytes? */
+bool flow_mtc_is_false(const struct flow *f, uint8_t mtc);
 /* Time went on: in kernel code another task may run. */
 void flow_context_tick(struct flow *f);
 /* The kernel switches stacks here: the next switch record is about this. */

@@ -106,17 +106,7 @@ static void take_tma(struct flow_time *t, uint64_t ctc, uint32_t fast)
 	t->first_mtc = true;
 }
 
-/* While code runs, each MTC follows the one before. One that does not is damage, or those between
- * are lost: the next one tells. */
-static bool is_odd(struct flow_time *t, uint8_t mtc)
-{
-	bool odd = mtc != (uint8_t)(t->last_mtc + 1) && mtc != (uint8_t)(t->odd_mtc + 1);
-
-	t->odd_mtc = odd ? mtc : t->last_mtc;
-	return odd;
-}
-
-static bool take_mtc(struct flow_time *t, uint8_t mtc, bool off)
+static bool take_mtc(struct flow_time *t, uint8_t mtc)
 {
 	const struct trace_config *c = &t->sideband->config;
 
@@ -129,8 +119,6 @@ static bool take_mtc(struct flow_time *t, uint8_t mtc, bool off)
 
 		t->last_mtc = last > mtc ? (uint8_t)(last - known - 1) : last;
 	}
-	if (!t->first_mtc && !off && is_odd(t, mtc))
-		return false;
 	t->first_mtc = false;
 	t->ctc_ticks += (uint64_t)(uint8_t)(mtc - t->last_mtc) << c->mtc_period;
 	t->last_mtc = mtc;
@@ -147,7 +135,7 @@ static bool take_mtc(struct flow_time *t, uint8_t mtc, bool off)
 	return true;
 }
 
-bool flow_time_packet(struct flow_time *t, const struct packet *packet, bool off)
+bool flow_time_packet(struct flow_time *t, const struct packet *packet)
 {
 	const struct trace_config *c = &t->sideband->config;
 	double max = c->has_cyc ? c->max_non_turbo_ratio : 0;
@@ -155,7 +143,7 @@ bool flow_time_packet(struct flow_time *t, const struct packet *packet, bool off
 	switch (packet->kind) {
 	case PACKET_TSC: return take_tsc(t, packet->payload);
 	case PACKET_TMA: take_tma(t, packet->payload, packet->extra); return false;
-	case PACKET_MTC: return take_mtc(t, (uint8_t)packet->payload, off);
+	case PACKET_MTC: return take_mtc(t, (uint8_t)packet->payload);
 	case PACKET_CYC: t->cycles += packet->payload; return false;
 	case PACKET_CBR:
 		t->tsc_per_cycle = packet->payload ? max / (double)packet->payload : 0;

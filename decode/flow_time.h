@@ -39,11 +39,11 @@ struct flow_time {
 	bool have_tsc, have_tma, first_mtc;
 	uint64_t tsc;                /* newest known */
 	uint64_t ctc_tsc, ctc_ticks; /* TSC at the CTC's last TMA; CTC ticks since then */
-	uint8_t last_mtc, odd_mtc;   /* odd: did not follow the last, until the next confirms it */
-	uint64_t cycles;             /* counted by CYC packets since the piece began */
-	double tsc_per_cycle;        /* by CBR; 0 = unknown, or no CYC is enabled */
-	double ns_per_insn;          /* usual, learnt */
-	struct time_mark anchor;     /* the last one settled; its time: */
+	uint8_t last_mtc;
+	uint64_t cycles;         /* counted by CYC packets since the piece began */
+	double tsc_per_cycle;    /* by CBR; 0 = unknown, or no CYC is enabled */
+	double ns_per_insn;      /* usual, learnt */
+	struct time_mark anchor; /* the last one settled; its time: */
 	uint64_t anchor_ns;
 	bool have_anchor;
 	uint32_t pauses; /* times that tracing stopped since the anchor */
@@ -55,9 +55,9 @@ void flow_time_init(struct flow_time *t, const struct sideband *sideband);
 void flow_time_done(struct flow_time *t);
 void flow_time_start(struct flow_time *t, const struct flow_piece *piece);
 
-/* Takes a TSC, TMA, MTC, CBR or CYC; off = tracing is. True when t->tsc is a new known time: then
- * call flow_time_settle(). */
-bool flow_time_packet(struct flow_time *t, const struct packet *packet, bool off);
+/* Takes a TSC, TMA, MTC, CBR or CYC. True when t->tsc is a new known time: then call
+ * flow_time_settle(). */
+bool flow_time_packet(struct flow_time *t, const struct packet *packet);
 /* Gives times to events[..event): t->tsc is the time at `ordinal`. */
 void flow_time_settle(struct flow_time *t, struct flow_event *events, size_t event,
 		      uint64_t ordinal);

@@ -87,7 +87,7 @@ static uint64_t piece_end_ns(const struct sideband *sideband, const struct flow_
 		if (length <= 0)
 			break;
 		context = packet_next_context(context, &packet);
-		if (flow_time_packet(&t, &packet, true)) {
+		if (flow_time_packet(&t, &packet)) {
 			t.anchor.cycles = t.cycles; /* what comes is counted from here */
 			known |= packet.kind == PACKET_MTC;
 		}

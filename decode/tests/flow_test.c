@@ -371,10 +371,10 @@ static const struct time_case {
 	 PSB TSC("e803") TMA FUP("20") PSBEND "590104" TIP("05") "06"
 								 "59400659025903",
 	 false, TIME_NONE, 1011},
-	{"MTCs were lost, as two in a row prove",
+	{"MTCs were lost: the next one follows this one",
 	 PSB TSC("e803") TMA FUP("20") PSBEND "590104" TIP("05") "06"
 								 "5940065941",
-	 false, TIME_NONE, 1200},
+	 false, TIME_NONE, 1386},
 };
 
 static void run_time(const struct time_case *c)
