@@ -317,13 +317,15 @@ static void walk_packets(struct flow *f, const uint8_t *end)
 
 enum err flow_decode(struct flow *f, const struct flow_piece *piece, struct flow_sink sink)
 {
+	const uint8_t *end = piece->bytes + piece->count;
+
 	flow_begin(f, piece, sink);
-	for (size_t i = piece->first_cut; i < piece->end_cut && f->p < f->end; i++) {
+	for (size_t i = piece->first_cut; i < piece->end_cut && f->p < end; i++) {
 		const struct aux_cut *cut = &piece->buffer->cuts.items[i];
 
 		walk_packets(f, piece->bytes + (cut->stream_off - piece->stream_off));
 		flow_gap(f, cut->cause, f->state == FLOW_STATE_ON ? f->node : 0, 0);
 	}
-	walk_packets(f, piece->bytes + piece->count);
+	walk_packets(f, end);
 	return flow_finish(f);
 }

@@ -306,6 +306,35 @@ Test(flow, task_of_a_cpu)
 	fixture_done(&f);
 }
 
+/* The AUX buffer was full twice between two PSBs. */
+Test(flow, cuts_inside_a_piece)
+{
+	struct fixture f;
+	uint8_t bytes[128];
+	struct aux_cut cuts[] = {{.cause = LOSS_AUX_TRUNCATED}, {.cause = LOSS_AUX_TRUNCATED}};
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {
+		.bytes = bytes,
+		.count = from_hex(START("05") "06" PGE("20") "06" PGE("0b") PGD, bytes),
+		.buffer = &buffer,
+		.end_cut = 2,
+		.start_time_ns = TIME_NONE,
+		.next_time_ns = TIME_NONE};
+
+	cuts[0].stream_off = strlen(START("05") "06") / 2;
+	cuts[1].stream_off = cuts[0].stream_off + strlen(PGE("20") "06") / 2;
+	fixture_init(&f);
+	cr_assert(vec_push(&buffer.cuts, cuts[0]) && vec_push(&buffer.cuts, cuts[1]));
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){.events = take, .context = &f}),
+		     ERR_NONE);
+	cr_expect_str_eq(f.text,
+			 "task 1; sync 5; branch 5-10; gap aux truncated at 10; resume 20; "
+			 "branch 21-25; gap aux truncated at 25; resume b; end syscall b; ",
+			 "%s", f.text);
+	vec_done(&buffer.cuts);
+	fixture_done(&f);
+}
+
 static void last_of(void *context, const struct flow_event *events, size_t count)
 {
 	struct flow_event *last = context;
