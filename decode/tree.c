@@ -153,15 +153,18 @@ static bool open_inlined(struct tree_builder *b, struct open_call *f, uint32_t i
 	return true;
 }
 
-/* As strand_inline_set(). */
-static bool set_inlined(struct tree_builder *b, struct open_call *f, uint32_t innermost,
-			uint64_t now_ns)
+/* As strand_inline_set(), where that is more than nothing. */
+static __attribute__((noinline)) bool change_inlined(struct tree_builder *b, struct open_call *f,
+						     uint32_t innermost, uint64_t now_ns)
 {
 	const struct open_inlined *open = &b->open_inlined[f->inlined];
 	uint32_t chain[INLINE_DEPTH_MAX];
 
-	if ((f->inlined_count ? open[f->inlined_count - 1].id : 0) == innermost)
+	if (!innermost) {
+		end_inlined(b, b->trees->rows.items, f, 0, now_ns);
+		f->above = f->row;
 		return true;
+	}
 	uint32_t depth = (uint32_t)facts_inline_chain(&b->facts, innermost, chain), same = 0;
 	while (same < depth && same < f->inlined_count && open[same].id == chain[depth - 1 - same])
 		same++;
@@ -171,6 +174,15 @@ static bool set_inlined(struct tree_builder *b, struct open_call *f, uint32_t in
 		if (!open_inlined(b, f, chain[depth - 1 - same], now_ns))
 			return false;
 	return true;
+}
+
+INLINE bool set_inlined(struct tree_builder *b, struct open_call *f, uint32_t innermost,
+			uint64_t now_ns)
+{
+	const struct open_inlined *open = &b->open_inlined[f->inlined];
+	uint32_t now = f->inlined_count ? open[f->inlined_count - 1].id : 0;
+
+	return now == innermost || change_inlined(b, f, innermost, now_ns);
 }
 
 /* As strand_inline_to(), where that is more than nothing. False: there is no room. */
