@@ -39,24 +39,52 @@ void thread_done(struct thread *t)
 	vec_done(&t->arrows);
 }
 
+static bool is_drawn(const struct thread *t, uint32_t row)
+{
+	return !(t->calls.items[row].flags & CALL_HIDDEN);
+}
+
+static uint32_t first_drawn(const struct thread *t)
+{
+	for (size_t s = 0; s < t->segments.count; s++) {
+		const struct segment *seg = &t->segments.items[s];
+
+		for (uint32_t i = seg->first_root; i < seg->end_root; i++)
+			if (is_drawn(t, t->roots.items[i]))
+				return t->roots.items[i];
+		for (uint32_t row = seg->first_call; row < seg->end_call; row++)
+			if (is_drawn(t, row) && !(t->calls.items[row].flags & CALL_ROOT))
+				return row;
+	}
+	return CALL_NONE;
+}
+
+/* The outermost row around the last one: all others have ended before. */
+static uint32_t last_outermost(const struct thread *t)
+{
+	uint32_t row = (uint32_t)t->calls.count, outermost = CALL_NONE;
+
+	while (row > 0 && !is_drawn(t, row - 1))
+		row--;
+	for (row = row ? row - 1 : CALL_NONE; row != CALL_NONE;
+	     row = thread_drawn(t, t->calls.items[row].parent))
+		outermost = row;
+	return outermost;
+}
+
 void trace_measure(struct trace *t)
 {
 	t->start_ns = TIME_NONE;
-	t->end_ns = t->call_count = 0;
+	t->end_ns = 0;
 	for (size_t i = 0; i < t->threads.count; i++) {
 		const struct thread *thread = &t->threads.items[i];
+		const struct call *calls = thread->calls.items;
+		uint32_t first = first_drawn(thread), last = last_outermost(thread);
 
-		for (size_t k = 0; k < thread->calls.count; k++) {
-			const struct call *c = &thread->calls.items[k];
-
-			if (c->flags & CALL_HIDDEN)
-				continue;
-			t->call_count += c->kind == CALL_FRAME;
-			if (c->start_ns < t->start_ns)
-				t->start_ns = c->start_ns;
-			if (c->end_ns > t->end_ns)
-				t->end_ns = c->end_ns;
-		}
+		if (first != CALL_NONE && calls[first].start_ns < t->start_ns)
+			t->start_ns = calls[first].start_ns;
+		if (last != CALL_NONE && calls[last].end_ns > t->end_ns)
+			t->end_ns = calls[last].end_ns;
 	}
 	if (t->start_ns == TIME_NONE)
 		t->start_ns = 0;

@@ -174,7 +174,6 @@ struct trace {
 	VEC(struct trace_mark) marks;
 	uint64_t from_ns, until_ns; /* only what is within is counted; until 0 = all */
 	uint64_t start_ns, end_ns; /* of everything drawn */
-	uint64_t call_count;       /* CALL_FRAME calls drawn */
 	uint64_t spill_bytes;      /* calls beyond this much memory go to a file; 0 = never */
 	uint64_t mapped_bytes;     /* of all threads' CALLS_MAPPED */
 	struct memory_limit *memory; /* looked at where more is taken than calls; NULL = no limit */
@@ -199,7 +198,7 @@ void thread_done(struct thread *t);
 /* The row as which a row is drawn: of a hidden one that which it was merged into, or that outside
  * it if nothing is known of it. CALL_NONE = none. */
 uint32_t thread_drawn(const struct thread *t, uint32_t row);
-/* Fills start_ns, end_ns and call_count from the calls that are drawn. */
+/* Fills start_ns and end_ns, by the order of what is drawn: not every call is looked at. */
 void trace_measure(struct trace *t);
 void trace_done(struct trace *t);
 

@@ -93,6 +93,7 @@ static bool block_settle(void *context, struct buffer *out)
 		block_encode(b, out);
 	}
 	*b->s->reached = b->end;
+	sum->calls += b->counts.calls;
 	sum->slices += b->counts.slices;
 	sum->zero_length += b->counts.zero_length;
 	sum->too_short += b->counts.too_short;

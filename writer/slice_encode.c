@@ -210,7 +210,7 @@ static ALWAYS_INLINE uint32_t plain_calls_emit(struct encoder *e, uint32_t first
 	const uint64_t end_header = fxt_header(FXT_END, 2, 0, e->run->thread_ref);
 	const uint64_t base_ns = e->start_ns;
 	struct open_slice *open = e->path->open, *top = &open[e->path->depth];
-	uint64_t floor_ns = e->path->floor_ns, zero_length = 0;
+	uint64_t floor_ns = e->path->floor_ns, zero_length = 0, inlined = 0;
 	uint32_t index = first;
 
 	if (s->options->args == FXT_ARGS_FULL)
@@ -258,6 +258,7 @@ static ALWAYS_INLINE uint32_t plain_calls_emit(struct encoder *e, uint32_t first
 		next[-1] = end_ns - base_ns; /* behind the end of a begin */
 		w = next - pair;
 		zero_length += pair;
+		inlined += call->kind;
 		floor_ns = start_ns;
 		top++;
 		top->end_ns = end_ns;
@@ -267,6 +268,8 @@ static ALWAYS_INLINE uint32_t plain_calls_emit(struct encoder *e, uint32_t first
 	e->w = w;
 	e->path->depth = (uint32_t)(top - open);
 	e->path->floor_ns = floor_ns;
+	_Static_assert(CALL_FRAME == 0 && CALL_INLINED == 1, "so counted");
+	e->counts->calls += index - first - inlined;
 	e->counts->slices += index - first;
 	e->counts->zero_length += zero_length;
 	return index;
@@ -312,6 +315,7 @@ static void call_emit(struct encoder *e, const struct call_order *order, uint32_
 	    slice.end_ns < slice.start_ns)
 		slice_clamp(e, &slice, limit_ns);
 	path->floor_ns = slice.start_ns;
+	e->counts->calls += call->kind == CALL_FRAME;
 	if (e->instant_ns < slice.start_ns)
 		instants_emit(e, slice.start_ns);
 	if (call_is_short(e->s->trace, e->s->options, call)) {

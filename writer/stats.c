@@ -158,11 +158,25 @@ static bool totals_find_missing(struct totals *totals, const struct trace *trace
 	return true;
 }
 
-static bool totals_make(struct totals *totals, const struct trace *trace)
+/* Functions drawn. */
+static uint64_t thread_calls(const struct thread *t)
 {
-	totals->calls = trace->call_count;
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < t->calls.count; i++)
+		calls += t->calls.items[i].kind == CALL_FRAME &&
+			 !(t->calls.items[i].flags & CALL_HIDDEN);
+	return calls;
+}
+
+static bool totals_make(struct totals *totals, const struct run_stats *run,
+			const struct trace *trace)
+{
+	totals->calls = run->fxt.calls; /* else, or if there are none, they are counted here */
 	for (size_t i = 0; i < trace->threads.count; i++)
 		totals_add_thread(totals, trace, &trace->threads.items[i]);
+	for (size_t i = 0; run->fxt.calls == 0 && i < trace->threads.count; i++)
+		totals->calls += thread_calls(&trace->threads.items[i]);
 	return totals_find_missing(totals, trace);
 }
 
@@ -217,17 +231,6 @@ static json_t *json_losses(const struct losses *losses, bool *ok)
 			*ok = false;
 	}
 	return object;
-}
-
-/* Functions drawn. */
-static uint64_t thread_calls(const struct thread *t)
-{
-	uint64_t calls = 0;
-
-	for (size_t i = 0; i < t->calls.count; i++)
-		calls += t->calls.items[i].kind == CALL_FRAME &&
-			 !(t->calls.items[i].flags & CALL_HIDDEN);
-	return calls;
 }
 
 static json_t *json_threads(const struct trace *trace, const struct trace_names *names, bool *ok)
@@ -401,7 +404,8 @@ enum err stats_write_json(const struct run_stats *run, const struct trace *trace
 	struct totals totals = {0};
 	struct buffer text = {0};
 	enum err err = ERR_NONE;
-	json_t *root = totals_make(&totals, trace) ? json_all(run, &totals, trace, names) : NULL;
+	bool ok = totals_make(&totals, run, trace);
+	json_t *root = ok ? json_all(run, &totals, trace, names) : NULL;
 	char *dumped = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
 
 	if (!dumped) {
@@ -552,7 +556,7 @@ enum err stats_summary(const struct run_stats *run, const struct trace *trace,
 		       const struct trace_names *names, struct buffer *text)
 {
 	struct totals totals = {0};
-	bool ok = totals_make(&totals, trace);
+	bool ok = totals_make(&totals, run, trace);
 
 	if (ok) {
 		buffer_printf(text, "%zu thread%s, %" PRIu64 " call%s in ", trace->threads.count,

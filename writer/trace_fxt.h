@@ -39,6 +39,7 @@ struct fxt_options {
 };
 
 struct fxt_counts {
+	uint64_t calls; /* CALL_FRAME rows, also too short or too deep ones */
 	uint64_t slices, zero_length, too_short, too_deep, clamped;
 	uint64_t flows, instants, counters;
 	uint64_t string_records;  /* more than distinct strings where the table was recycled */

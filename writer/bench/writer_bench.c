@@ -61,8 +61,8 @@ static void make_thread(struct fake *f, uint32_t calls, uint32_t functions)
 
 			call = fake_call(t, parent, 1 + random_zipf(functions), now, now,
 					 tail ? CALL_TAIL : 0);
-			if (tail && !vec_push(&t->arrows,
-					      ((struct arrow){now, i - 1, call, ARROW_TAIL_CALL})))
+			if (tail &&
+			    !vec_push(&t->arrows, ((struct arrow){i - 1, call, ARROW_TAIL_CALL})))
 				abort();
 		}
 		open[depth++] = call;
@@ -72,7 +72,6 @@ static void make_thread(struct fake *f, uint32_t calls, uint32_t functions)
 	fake_segment(t, 1000, now);
 	f->trace.start_ns = 1000;
 	f->trace.end_ns = now;
-	f->trace.call_count = calls;
 }
 
 static void measure(const struct fake *f, const char *path, unsigned threads,

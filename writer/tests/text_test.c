@@ -55,7 +55,6 @@ static void fill(struct fake *f)
 	task_id server = fake_task(f, 10, 11, "server"), other = fake_task(f, 20, 20, "other");
 	f->trace.start_ns = 1000;
 	f->trace.end_ns = 2000;
-	f->trace.call_count = 5;
 	struct thread *t = fake_thread(f, server);
 	t->traced_ns = 900;
 	t->lost_ns = 100;
@@ -175,7 +174,7 @@ static struct run_stats run_of(void)
 		.flow = {.bytes = 777, .packets = 99},
 		.output = "trace.fxt.gz",
 		.output_bytes = 1234567,
-		.fxt = {.slices = 7, .too_deep = 1, .bytes = 300},
+		.fxt = {.calls = 5, .slices = 7, .too_deep = 1, .bytes = 300},
 	};
 }
 
@@ -279,7 +278,7 @@ Test(text, missing_code_does_not_count_what_it_calls)
 	cr_assert_eq(stats_summary(&dump, &f.trace, &f.names, &text), ERR_NONE);
 	cr_assert(buffer_reserve(&text, 1));
 	text.data[text.bytes] = '\0';
-	cr_assert_str_eq((char *)text.data, "1 thread, 0 calls in 100 ns of traced time\n"
+	cr_assert_str_eq((char *)text.data, "1 thread, 1 call in 100 ns of traced time\n"
 					    "missing code in libfoo.so: 2 times, 35 ns (35 %)\n"
 					    "missing code in libbar.so: 1 time, 10 ns (10 %)\n");
 	buffer_done(&text);
