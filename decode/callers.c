@@ -6,19 +6,28 @@ enum {
 	CALLERS_MAX = 64,    /* of a function: those found first */
 };
 
-static bool callers_add(struct callers *c, uint32_t func, node_id site)
+static bool callers_add(struct callers *c, uint32_t func, node_id site, node_id entry)
 {
 	uint64_t key = (uint64_t)func << 32 | site;
 	uint32_t at = map64_get(&c->index, key), first = map64_get(&c->first, func);
 
 	if (at != MAP64_NONE) {
-		c->items.items[at].count++;
+		struct caller *same = &c->items.items[at];
+
+		same->count++;
+		same->entry = same->entry ? same->entry : entry;
 		return true;
 	}
-	struct caller caller = {site, 1, first == MAP64_NONE ? CALLER_NONE : first};
+	uint32_t first_callee = map64_get(&c->sites, site);
+	struct caller caller = {.site = site,
+				.count = 1,
+				.next = first == MAP64_NONE ? CALLER_NONE : first,
+				.entry = entry,
+				.next_callee =
+					first_callee == MAP64_NONE ? CALLER_NONE : first_callee};
 	at = (uint32_t)c->items.count;
 	return vec_push(&c->items, caller) && map64_set(&c->index, key, at) &&
-	       map64_set(&c->first, func, at);
+	       map64_set(&c->first, func, at) && map64_set(&c->sites, site, at);
 }
 
 bool callers_of_trace(struct callers *c, const struct trace *trace, struct graph_tables g)
@@ -37,7 +46,13 @@ bool callers_of_trace(struct callers *c, const struct trace *trace, struct graph
 			bool plain = call->kind == CALL_FRAME && call->what && call->site &&
 				     !(call->flags & (CALL_HIDDEN | CALL_SIGNAL | CALL_INTERRUPT));
 
-			if (plain && !callers_add(c, c->g.hot[call->what].func, call->site))
+			if (!plain)
+				continue;
+			const struct node *hot = &c->g.hot[call->what];
+			bool entered =
+				hot->flags & NODE_INTO_FUNCTION &&
+				!(call->flags & (CALL_ROOT | CALL_START_INFERRED | CALL_TAIL));
+			if (!callers_add(c, hot->func, call->site, entered ? call->what : 0))
 				return false;
 		}
 	}
@@ -48,6 +63,7 @@ void callers_done(struct callers *c)
 {
 	map64_done(&c->first);
 	map64_done(&c->index);
+	map64_done(&c->sites);
 	vec_done(&c->items);
 }
 
@@ -87,4 +103,18 @@ node_id callers_expected(const struct callers *c, uint32_t func, uint32_t outer,
 			best = caller;
 	}
 	return best ? best->site : 0;
+}
+
+size_t callers_callees(const struct callers *c, node_id site, node_id *entries, size_t max)
+{
+	uint32_t i = map64_get(&c->sites, site);
+	size_t count = 0;
+
+	for (unsigned looked = 0; i != CALLER_NONE && looked < CALLERS_MAX && count < max;
+	     looked++) {
+		if (c->items.items[i].entry)
+			entries[count++] = c->items.items[i].entry;
+		i = c->items.items[i].next_callee;
+	}
+	return count;
 }

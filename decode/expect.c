@@ -16,6 +16,7 @@
 enum {
 	RETURNS_STRONG = 6, /* so many that agree need no precedent */
 	EXPECTED_MAX = 256, /* frames that a join may expect */
+	PATH_NS_MAX = 1000, /* in more time too many ways are possible */
 };
 
 static const double SURE_SHARE = 0.75;    /* less is ambiguous */
@@ -88,7 +89,7 @@ static double joiner_recall_depth(struct joiner *j, long *depth)
 }
 
 /* A frame beneath all that is known of segment s, expected there as it was before. */
-static bool joiner_expect(struct joiner *j, size_t s, const struct call *like)
+static bool joiner_expect(struct joiner *j, size_t s, const struct call *like, bool sure)
 {
 	struct thread *t = j->thread;
 	uint32_t index = (uint32_t)t->calls.count;
@@ -100,7 +101,7 @@ static bool joiner_expect(struct joiner *j, size_t s, const struct call *like)
 			   .site = like->site,
 			   .parent = CALL_NONE,
 			   .flags = CALL_ROOT | CALL_START_INFERRED | CALL_END_INFERRED |
-				    CALL_AMBIGUOUS,
+				    (sure ? 0 : CALL_AMBIGUOUS),
 			   .kind = CALL_FRAME,
 			   .expected = true};
 	struct root_home home = {(uint32_t)s, j->found++};
@@ -135,7 +136,7 @@ static bool joiner_expect_called(struct joiner *j, size_t s, long depth)
 
 		if (row == CALL_NONE || j->thread->calls.items[row].kind != CALL_FRAME)
 			break;
-		ok = joiner_expect(j, s, &j->thread->calls.items[row]);
+		ok = joiner_expect(j, s, &j->thread->calls.items[row], false);
 	}
 	return ok;
 }
@@ -174,6 +175,34 @@ bool joiner_recall(struct joiner *j, size_t s, enum effort effort, struct alignm
 	return joiner_expect_called(j, s, depth);
 }
 
+bool joiner_search(struct joiner *j, size_t s, struct alignment *a)
+{
+	const struct join *join = &j->thread->joins.items[j->thread->segments.items[s].join];
+	const struct path_frame *frames;
+	struct path path;
+	bool ok = true;
+
+	if (join->resumed_ns - join->lost_ns > PATH_NS_MAX)
+		return true;
+	if (!paths_find(&j->paths, &j->known, &path))
+		return false;
+	frames = j->paths.frames.items;
+	if (path.kept < 0 || frames[path.frame].depth - path.kept > EXPECTED_MAX)
+		return true;
+	a->evidence = JOIN_PATH;
+	a->depth = frames[path.frame].depth;
+	a->innermost = a->depth - path.kept;
+	a->candidates = path.only ? 1 : 2;
+	uint32_t frame = path.frame;
+	for (long i = 0; ok && a->depth - i > path.kept; i++, frame = frames[frame].outer) {
+		struct call like = {.what = frames[frame].entry, .site = frames[frame].site};
+
+		if (i > (long)j->known.levels.count)
+			ok = joiner_expect(j, s, &like, path.only);
+	}
+	return ok;
+}
+
 bool joiner_expect_same(struct joiner *j, size_t s, const struct alignment *a)
 {
 	const struct join *join = &j->thread->joins.items[j->thread->segments.items[s].join];
@@ -200,7 +229,7 @@ bool joiner_expect_same(struct joiner *j, size_t s, const struct alignment *a)
 
 		if (j->thread->calls.items[row].kind != CALL_FRAME)
 			break;
-		ok = joiner_expect(j, s, &j->thread->calls.items[row]);
+		ok = joiner_expect(j, s, &j->thread->calls.items[row], false);
 	}
 	return ok;
 }

@@ -132,6 +132,9 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, enum effort effo
 	j->recalled.count = 0;
 	if (from + 1 == s && !joiner_recall(j, s, effort, &a))
 		return false;
+	if (from + 1 == s && effort == EFFORT_LIKELY && a.evidence == JOIN_NONE &&
+	    !joiner_search(j, s, &a))
+		return false;
 	*joined = effort == EFFORT_CERTAIN ? a.evidence == JOIN_RETURNS && a.candidates == 1
 					   : a.evidence != JOIN_NONE;
 	if (*joined && from + 1 == s && !joiner_expect_same(j, s, &a))
@@ -331,6 +334,7 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 	bool losses = false;
 
 	reach_init(&j.reach, graph);
+	paths_init(&j.paths, graph, &j.callers);
 	j.known.reach = &j.reach;
 	for (size_t i = 0; i < trace->threads.count; i++)
 		losses = losses || trace->threads.items[i].joins.count > 0 ||
@@ -342,6 +346,7 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 		err = join_thread(&j, &trace->threads.items[i]);
 	aligner_done(&j.known);
 	reach_done(&j.reach);
+	paths_done(&j.paths);
 	vec_done(&j.home);
 	callers_done(&j.callers);
 	lifetimes_done(&j.lifetimes);

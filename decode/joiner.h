@@ -8,6 +8,7 @@
 #include "decode/callers.h"
 #include "decode/goes_on.h"
 #include "decode/lifetime.h"
+#include "decode/path.h"
 #include "decode/precedent.h"
 #include "decode/recall.h"
 #include "decode/trace.h"
@@ -34,6 +35,7 @@ struct joiner {
 	struct recalled recalled; /* of the join at hand */
 	struct goes_on can;       /* likewise */
 	struct reach reach;
+	struct paths paths;
 	struct aligner known; /* A's stack; B's levels: own roots, then those of later segments */
 	uint32_t top;         /* A's innermost open row, maybe inlined */
 	uint32_t kept;        /* innermost row that goes on across the last join */
@@ -91,6 +93,9 @@ void joiner_name_like(struct joiner *j, long i, long at);
 /* Asks what happened in gaps like this; where return addresses say little, that decides. False
  * when memory is short. */
 MUST_CHECK bool joiner_recall(struct joiner *j, size_t s, enum effort effort, struct alignment *a);
+/* Where nothing else ties them, what the shortest way through the code leaves, if the gap is short.
+ * False when memory is short. */
+MUST_CHECK bool joiner_search(struct joiner *j, size_t s, struct alignment *a);
 /* Frames of A further out than all that is known of B that hardly last so long are others, of the
  * same functions. False when memory is short. */
 MUST_CHECK bool joiner_expect_same(struct joiner *j, size_t s, const struct alignment *a);

@@ -13,6 +13,7 @@ libdecode_a_SOURCES += \
   decode/lifetime.c decode/lifetime.h \
   decode/options.c decode/options.h \
   decode/parked.c decode/parked.h \
+  decode/path.c decode/path.h \
   decode/precedent.c decode/precedent.h \
   decode/reach.c decode/reach.h \
   decode/recall.c decode/recall.h \
@@ -42,12 +43,25 @@ check_SCRIPTS += decode/tests/cut.test
 EXTRA_DIST += decode/tests/cut.test
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/precedent_test decode/tests/segment_random_test \
-  decode/tests/reach_test decode/tests/tree_test
+check_PROGRAMS += decode/tests/callers_test decode/tests/path_test decode/tests/precedent_test \
+  decode/tests/reach_test decode/tests/recall_test decode/tests/segment_random_test \
+  decode/tests/tree_test
 decode_tests_tree_test_SOURCES = decode/tests/tree_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_tree_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_tree_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+decode_tests_callers_test_SOURCES = decode/tests/callers_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_callers_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_callers_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+decode_tests_recall_test_SOURCES = decode/tests/recall_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_recall_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_recall_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+decode_tests_path_test_SOURCES = decode/tests/path_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_path_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_path_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_reach_test_SOURCES = decode/tests/reach_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_reach_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

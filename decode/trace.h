@@ -84,7 +84,7 @@ struct bracket {
 enum join_evidence {
 	JOIN_RETURNS,     /* pending return addresses against returns past the bottom */
 	JOIN_RESUME_POINT,/* went on exactly where it stopped */
-	JOIN_PATH,        /* every path through the gap leaves this stack */
+	JOIN_PATH,        /* the way through the code leaves this stack; if ambiguous the shortest */
 	JOIN_FUNCTION,    /* starts in the function of a waiting frame */
 	JOIN_PRECEDENT,   /* as it went on in a like situation */
 	JOIN_CONTEXT,     /* same thread, nothing else known */

@@ -13,9 +13,9 @@
  *
  * A frame is known by the time of its start and its function, so times are made unique first.
  * Options: -g G, -n PLACES, -t TAIL (branch events seen after the gap; default: all),
- * -r SEED, -s SYMFS, -v (tell each place that is not right).
- * Prints: places exact, gaps with false ones, gaps with lost ones, frames lost of those that go
- * on, all as numbers in a line. */
+ * -m MOST (branch events of the trace that are used; default: all), -r SEED, -s SYMFS, -v (tell
+ * each place that is not right). Prints: places exact, gaps with false ones, gaps with lost ones,
+ * frames lost of those that go on, all as numbers in a line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ struct experiment {
 	VEC(size_t) branches; /* indices of branch events */
 	VEC(struct flow_event) cut;
 	struct stack truth, seen;
-	size_t gap, places, tail;
+	size_t gap, places, tail, most;
 	uint64_t seed;
 	bool verbose;
 };
@@ -71,7 +71,7 @@ static enum err collect(void *context, const struct aux_buffer *buffer, const st
 	if (x->buffer && x->buffer != buffer)
 		return ERR_UNSUPPORTED;
 	x->buffer = buffer;
-	for (size_t i = 0; i < stay->count; i++) {
+	for (size_t i = 0; i < stay->count && x->branches.count < x->most; i++) {
 		struct flow_event e = stay->events[i];
 
 		if (e.kind == FLOW_FREQUENCY || e.kind == FLOW_PTWRITE || e.kind == FLOW_POWER)
@@ -320,15 +320,16 @@ static size_t number(const char *text)
 
 int main(int argc, char **argv)
 {
-	static struct experiment x = {.gap = 20, .places = 200, .seed = 1};
+	static struct experiment x = {.gap = 20, .places = 200, .seed = 1, .most = SIZE_MAX};
 	const char *symfs = NULL;
 	struct error error = {0};
 	struct tally tally = {0};
 	int option;
 
-	while ((option = getopt(argc, argv, "g:n:t:r:s:v")) != -1) {
+	while ((option = getopt(argc, argv, "g:m:n:t:r:s:v")) != -1) {
 		switch (option) {
 		case 'g': x.gap = number(optarg); break;
+		case 'm': x.most = number(optarg); break;
 		case 'n': x.places = number(optarg); break;
 		case 't': x.tail = number(optarg); break;
 		case 'r': x.seed = number(optarg); break;

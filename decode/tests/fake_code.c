@@ -1,6 +1,7 @@
 /* See fake_code.h. */
 #include "decode/tests/fake_code.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct graph graph;
@@ -164,4 +165,35 @@ bool symbolizer_landing_pad(struct symbolizer *s, module_id module, uint64_t ret
 			return true;
 		}
 	return false;
+}
+
+void fake_reset(uint32_t count)
+{
+	memset(&graph, 0, sizeof graph);
+	memset(&symbols, 0, sizeof symbols);
+	symbols.count = count;
+	for (uint32_t i = 1; i <= count; i++)
+		symbols.funcs[i].start = fake_ip(i, 0);
+}
+
+uint64_t fake_ip(uint32_t func, uint64_t off)
+{
+	return (uint64_t)func * FUNC_BYTES + off;
+}
+
+node_id fake_node(uint32_t func, uint64_t off)
+{
+	return graph_node(&graph, (space_id){2}, fake_ip(func, off));
+}
+
+void fake_branch(enum node_kind kind, uint64_t ip, uint64_t target_ip)
+{
+	size_t i = symbols.branch_count++;
+
+	assert(i < sizeof symbols.branches / sizeof *symbols.branches);
+	symbols.branches[i].ip = ip;
+	symbols.branches[i].target_ip = target_ip;
+	symbols.branches[i].kind = (uint8_t)kind;
+	if (kind == NODE_CALL || kind == NODE_CALL_INDIRECT)
+		symbols.called[symbols.called_count++] = ip + CALL_BYTES;
 }

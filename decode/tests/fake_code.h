@@ -56,5 +56,11 @@ struct symbolizer {
 
 extern struct graph graph;
 extern struct symbolizer symbols;
+/* Starts anew with functions 1 .. count. */
+void fake_reset(uint32_t count);
+uint64_t fake_ip(uint32_t func, uint64_t off);
+node_id fake_node(uint32_t func, uint64_t off);
+/* A branch that is there, whether it runs or not; to be said before its node is asked for. */
+void fake_branch(enum node_kind kind, uint64_t ip, uint64_t target_ip);
 
 #endif

@@ -17,17 +17,12 @@ static struct thread thread;
 static struct precedents precedents;
 static node_id behind_g, behind_h;
 
-static node_id node(uint32_t func, uint64_t at)
-{
-	return graph_node(&graph, (space_id){2}, (uint64_t)func * FUNC_BYTES + at);
-}
-
 static uint32_t add_call(uint32_t func, node_id site, uint32_t parent, uint64_t start_ns,
 			 uint64_t end_ns)
 {
 	struct call c = {.start_ns = start_ns,
 			 .end_ns = end_ns,
-			 .what = node(func, 0),
+			 .what = fake_node(func, 0),
 			 .site = site,
 			 .parent = parent,
 			 .kind = CALL_FRAME};
@@ -39,20 +34,16 @@ static uint32_t add_call(uint32_t func, node_id site, uint32_t parent, uint64_t 
 
 static void setup(void)
 {
-	memset(&graph, 0, sizeof graph);
-	memset(&symbols, 0, sizeof symbols);
-	symbols.count = H;
-	for (uint32_t i = 1; i <= H; i++)
-		symbols.funcs[i].start = (uint64_t)i * FUNC_BYTES;
+	fake_reset(H);
 	uint32_t bottom = add_call(MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
 	for (uint64_t t = 0; t < ROUNDS * ROUND_NS; t += ROUND_NS) {
-		uint32_t f = add_call(F, node(MAIN, 0x10), bottom, t + 1, t + 99);
+		uint32_t f = add_call(F, fake_node(MAIN, 0x10), bottom, t + 1, t + 99);
 
-		add_call(G, node(F, 0x10), f, t + 10, t + 40);
-		add_call(H, node(F, 0x20), f, t + 50, t + 90);
+		add_call(G, fake_node(F, 0x10), f, t + 10, t + 40);
+		add_call(H, fake_node(F, 0x20), f, t + 50, t + 90);
 	}
-	behind_g = node(F, 0x10 + CALL_BYTES);
-	behind_h = node(F, 0x20 + CALL_BYTES);
+	behind_g = fake_node(F, 0x10 + CALL_BYTES);
+	behind_h = fake_node(F, 0x20 + CALL_BYTES);
 	cr_assert(precedents_init(&precedents, &trace, &thread, &graph));
 }
 
@@ -91,7 +82,7 @@ Test(precedent, in_the_other_order_it_is_two)
 
 Test(precedent, none_for_calls_never_seen_or_other_ages)
 {
-	struct precedent_case c = {.before = node(H, 0x10), .after = behind_h, .longer = true};
+	struct precedent_case c = {.before = fake_node(H, 0x10), .after = behind_h, .longer = true};
 
 	cr_expect_eq(precedents_count(&precedents, &c).count, 0);
 	c = (struct precedent_case){.before = behind_g, .after = behind_h, .age_ns = 5000};

@@ -17,53 +17,28 @@ enum { F = 1, G, H, Q, S };
 
 static struct reach reach;
 
-static uint64_t at(uint32_t func, uint64_t off)
-{
-	return (uint64_t)func * FUNC_BYTES + off;
-}
-
-static node_id node(uint32_t func, uint64_t off)
-{
-	return graph_node(&graph, (space_id){2}, at(func, off));
-}
-
-static void branch(enum node_kind kind, uint32_t func, uint64_t off, uint64_t target_ip)
-{
-	size_t i = symbols.branch_count++;
-
-	symbols.branches[i].ip = at(func, off);
-	symbols.branches[i].target_ip = target_ip;
-	symbols.branches[i].kind = (uint8_t)kind;
-	if (kind == NODE_CALL || kind == NODE_CALL_INDIRECT)
-		symbols.called[symbols.called_count++] = at(func, off) + CALL_BYTES;
-}
-
 static void setup(void)
 {
-	memset(&graph, 0, sizeof graph);
-	memset(&symbols, 0, sizeof symbols);
-	symbols.count = S;
-	for (uint32_t i = 1; i <= S; i++)
-		symbols.funcs[i].start = at(i, 0);
-	branch(NODE_CALL, F, 0x00, at(G, 0));
-	branch(NODE_COND, F, 0x05, at(F, 0x20));
-	branch(NODE_CALL, F, 0x0a, at(H, 0));
-	branch(NODE_RETURN, F, 0x0f, 0);
-	branch(NODE_JUMP, F, 0x20, at(F, 0x0a));
-	branch(NODE_JUMP, F, 0x30, at(F, 0x40));
-	branch(NODE_COND, F, 0x40, at(H, 0));
-	branch(NODE_RETURN, F, 0x45, 0);
-	branch(NODE_CALL, F, 0x50, at(Q, 0));
-	branch(NODE_RETURN, F, 0x55, 0);
-	branch(NODE_RETURN, F, 0x60, 0);
-	branch(NODE_JUMP_INDIRECT, F, 0x70, 0);
-	branch(NODE_CALL_INDIRECT, F, 0x80, 0);
-	branch(NODE_RETURN, F, 0x85, 0);
-	branch(NODE_RETURN, H, 0, 0);
-	branch(NODE_JUMP, Q, 0, at(H, 0));
-	branch(NODE_JUMP_INDIRECT, S, 0, 0);
-	symbols.pads[symbols.pad_count][0] = at(F, 0x05);
-	symbols.pads[symbols.pad_count++][1] = at(F, 0x50);
+	fake_reset(S);
+	fake_branch(NODE_CALL, fake_ip(F, 0x00), fake_ip(G, 0));
+	fake_branch(NODE_COND, fake_ip(F, 0x05), fake_ip(F, 0x20));
+	fake_branch(NODE_CALL, fake_ip(F, 0x0a), fake_ip(H, 0));
+	fake_branch(NODE_RETURN, fake_ip(F, 0x0f), 0);
+	fake_branch(NODE_JUMP, fake_ip(F, 0x20), fake_ip(F, 0x0a));
+	fake_branch(NODE_JUMP, fake_ip(F, 0x30), fake_ip(F, 0x40));
+	fake_branch(NODE_COND, fake_ip(F, 0x40), fake_ip(H, 0));
+	fake_branch(NODE_RETURN, fake_ip(F, 0x45), 0);
+	fake_branch(NODE_CALL, fake_ip(F, 0x50), fake_ip(Q, 0));
+	fake_branch(NODE_RETURN, fake_ip(F, 0x55), 0);
+	fake_branch(NODE_RETURN, fake_ip(F, 0x60), 0);
+	fake_branch(NODE_JUMP_INDIRECT, fake_ip(F, 0x70), 0);
+	fake_branch(NODE_CALL_INDIRECT, fake_ip(F, 0x80), 0);
+	fake_branch(NODE_RETURN, fake_ip(F, 0x85), 0);
+	fake_branch(NODE_RETURN, fake_ip(H, 0), 0);
+	fake_branch(NODE_JUMP, fake_ip(Q, 0), fake_ip(H, 0));
+	fake_branch(NODE_JUMP_INDIRECT, fake_ip(S, 0), 0);
+	symbols.pads[symbols.pad_count][0] = fake_ip(F, 0x05);
+	symbols.pads[symbols.pad_count++][1] = fake_ip(F, 0x50);
 	reach_init(&reach, &graph);
 }
 
@@ -94,17 +69,19 @@ Test(reach, places)
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		cr_expect_eq(reach_place(&reach, node(F, rows[i].from), node(F, rows[i].to)),
-			     rows[i].can, "%lx to %lx", (unsigned long)rows[i].from,
-			     (unsigned long)rows[i].to);
+		cr_expect_eq(
+			reach_place(&reach, fake_node(F, rows[i].from), fake_node(F, rows[i].to)),
+			rows[i].can, "%lx to %lx", (unsigned long)rows[i].from,
+			(unsigned long)rows[i].to);
 }
 
 Test(reach, calls_by_where_they_return_to)
 {
-	cr_expect(reach_call_before(&reach, node(F, 0x05), node(F, 0x0f)));
-	cr_expect(!reach_call_before(&reach, node(F, 0x05), node(F, 0x05)), "not g again");
-	cr_expect(!reach_call_before(&reach, node(F, 0x0f), node(F, 0x0f)));
-	cr_expect(reach_call_before(&reach, node(F, 0x0f), node(F, 0x60)),
+	cr_expect(reach_call_before(&reach, fake_node(F, 0x05), fake_node(F, 0x0f)));
+	cr_expect(!reach_call_before(&reach, fake_node(F, 0x05), fake_node(F, 0x05)),
+		  "not g again");
+	cr_expect(!reach_call_before(&reach, fake_node(F, 0x0f), fake_node(F, 0x0f)));
+	cr_expect(reach_call_before(&reach, fake_node(F, 0x0f), fake_node(F, 0x60)),
 		  "that is behind no call");
 }
 
@@ -122,39 +99,39 @@ Test(reach, calls_by_what_they_enter)
 		{0x0f, 0, true},                                     /* unknown */
 	};
 
-	branch(NODE_RETURN, G, 0, 0);
+	fake_branch(NODE_RETURN, fake_ip(G, 0), 0);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		cr_expect_eq(reach_call_of(&reach, node(F, rows[i].from), rows[i].func),
+		cr_expect_eq(reach_call_of(&reach, fake_node(F, rows[i].from), rows[i].func),
 			     rows[i].can, "%lx calls %u", (unsigned long)rows[i].from,
 			     rows[i].func);
 }
 
 Test(reach, jumps_out_of_the_function)
 {
-	cr_expect(reach_jump_out(&reach, node(F, 0x30)));
-	cr_expect(!reach_jump_out(&reach, node(F, 0x00)));
-	cr_expect(reach_jump_out(&reach, node(F, 0x70)), "perhaps");
+	cr_expect(reach_jump_out(&reach, fake_node(F, 0x30)));
+	cr_expect(!reach_jump_out(&reach, fake_node(F, 0x00)));
+	cr_expect(reach_jump_out(&reach, fake_node(F, 0x70)), "perhaps");
 }
 
 /* A piece that another function jumps into is no proof of leaving. */
 Test(reach, jumps_into_the_midst_of_a_function_may_come_back)
 {
-	branch(NODE_JUMP, F, 0xa0, at(H, 0x30));
-	cr_expect(reach_place(&reach, node(F, 0xa0), node(F, 0)));
+	fake_branch(NODE_JUMP, fake_ip(F, 0xa0), fake_ip(H, 0x30));
+	cr_expect(reach_place(&reach, fake_node(F, 0xa0), fake_node(F, 0)));
 }
 
 /* Generated code may be replaced. */
 Test(reach, code_that_changes_proves_nothing)
 {
-	graph.cold[node(F, 0x60)].is_generated = true;
-	cr_expect(reach_place(&reach, node(F, 0x60), node(F, 0)));
+	graph.cold[fake_node(F, 0x60)].is_generated = true;
+	cr_expect(reach_place(&reach, fake_node(F, 0x60), fake_node(F, 0)));
 }
 
 /* As long a line of code as there are nodes for, and then some. */
 Test(reach, too_much_code_proves_nothing)
 {
 	enum { LONG = 1100 };
-	uint64_t ip = at(S + 1, 0);
+	uint64_t ip = fake_ip(S + 1, 0);
 
 	symbols.count = S + 8;
 	for (node_id i = 0; i < LONG; i++) {
@@ -162,5 +139,5 @@ Test(reach, too_much_code_proves_nothing)
 
 		graph.hot[n].kind = NODE_THROUGH;
 	}
-	cr_expect(reach_place(&reach, graph_node(&graph, (space_id){2}, ip), node(F, 0)));
+	cr_expect(reach_place(&reach, graph_node(&graph, (space_id){2}, ip), fake_node(F, 0)));
 }

@@ -402,16 +402,10 @@ static void story_bytes(const struct story *s, uint64_t ip, const uint8_t *bytes
 
 static void story_branch(struct story *s, char **words, int count)
 {
-	size_t i = symbols.branch_count++;
+	enum node_kind kind = story_branch_kind(s, words[1]);
 	uint64_t ip = story_ip(s, words[2]);
 
-	if (i == sizeof symbols.branches / sizeof *symbols.branches)
-		story_fail(s, "too many branches");
-	symbols.branches[i].ip = ip;
-	symbols.branches[i].kind = (uint8_t)story_branch_kind(s, words[1]);
-	symbols.branches[i].target_ip = count > 3 ? story_ip(s, words[3]) : 0;
-	if (symbols.branches[i].kind == NODE_CALL || symbols.branches[i].kind == NODE_CALL_INDIRECT)
-		story_call_site(s, ip + CALL_BYTES);
+	fake_branch(kind, ip, count > 3 ? story_ip(s, words[3]) : 0);
 }
 
 static bool story_code(struct story *s, char **words, int count)
