@@ -295,6 +295,8 @@ bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 	if (seg->bracket != CALL_NONE)
 		t->calls.items[seg->bracket].parent = kept;
 	j->kept = kept;
+	if (join->waiting < j->known.chain.count) /* found by later returns */
+		join->waiting = (uint32_t)j->known.chain.count;
 	join->evidence = (uint8_t)a->evidence;
 	join->agreeing = a->agreeing;
 	join->candidates = a->candidates;

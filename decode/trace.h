@@ -102,7 +102,7 @@ struct join {
 	uint8_t evidence;  /* enum join_evidence */
 	uint8_t ambiguous;
 	uint8_t unwound;   /* that many of the innermost frames cannot go on: an exception passed */
-	uint32_t waiting;  /* frames open at the loss */
+	uint32_t waiting;  /* frames open at the loss, as far as is known when joined */
 	uint32_t kept;     /* of those, how many go on */
 	uint32_t inferred; /* frames entered unseen, between kept ones and the resume point */
 	uint32_t agreeing; /* returns that confirm it */

@@ -101,13 +101,13 @@ static void write_outcome(const struct join *join, struct buffer *text)
 		return;
 	}
 	if (join->evidence > JOIN_BARRIER) {
-		buffer_printf(text, "not joined: nothing tells which of %" PRIu32 " frame%s go on",
+		buffer_printf(text, "not joined: nothing tells which of %" PRIu32 " open frame%s go on",
 			      join->waiting, plural(join->waiting));
 	} else {
 		buffer_printf(text,
-			      "joined by %s: %" PRIu32 " of %" PRIu32 " waiting frame%s go on",
+			      "joined by %s: %" PRIu32 " of %" PRIu32 " open frame%s go%s on",
 			      join_evidence_name((enum join_evidence)join->evidence), join->kept,
-			      join->waiting, plural(join->waiting));
+			      join->waiting, plural(join->waiting), join->kept == 1 ? "es" : "");
 	}
 	if (join->inferred)
 		buffer_printf(text, ", %" PRIu32 " entered unseen", join->inferred);
@@ -127,8 +127,9 @@ static void write_outcome(const struct join *join, struct buffer *text)
 		buffer_printf(text, ", %" PRIu32 " other place%s excluded by the code",
 			      join->excluded, plural(join->excluded));
 	if (join->ambiguous)
-		buffer_printf(text, ", ambiguous: %" PRIu32 " place%s possible", join->candidates,
-			      plural(join->candidates));
+		buffer_text(text, ", ambiguous");
+	if (join->ambiguous && join->candidates > 1)
+		buffer_printf(text, ": %" PRIu32 " places possible", join->candidates);
 }
 
 enum err joins_text_write(const struct trace *trace, const struct trace_names *names,

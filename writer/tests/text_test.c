@@ -154,11 +154,11 @@ Test(text, segments_and_joins_can_be_followed)
 	expect(joins_text_write, &f,
 	       "thread 10/11 server, at 500: overflow, 50 ns without trace, from main to parse: "
 	       "joined "
-	       "by return addresses: 2 of 3 waiting frames go on, 1 entered unseen, 4 returns "
+	       "by return addresses: 2 of 3 open frames go on, 1 entered unseen, 4 returns "
 	       "agree, as in 57 like situations, 2 can only have gone on, by the code, 1 must "
 	       "have returned, by the code, 3 other places excluded by the code\n"
 	       "thread 10/11 server, at 900: overflow, 50 ns without trace, from ? to [unknown] at "
-	       "0x9000: not joined: nothing tells which of 1 frame go on, ambiguous: 2 places "
+	       "0x9000: not joined: nothing tells which of 1 open frame go on, ambiguous: 2 places "
 	       "possible\n");
 	fake_done(&f);
 }
