@@ -19,6 +19,7 @@ enum {
 	PATH_NS_MAX = 1000, /* in more time too many ways are possible */
 };
 
+static const double ALIKE_MIN = 0.1;      /* less says nothing against return addresses */
 static const double SURE_SHARE = 0.75;    /* less is ambiguous */
 static const double SURVIVAL_SHARE = 0.6; /* so likely to last, a frame goes on */
 
@@ -86,6 +87,15 @@ static double joiner_recall_depth(struct joiner *j, long *depth)
 		}
 	}
 	return best;
+}
+
+/* Is any situation that says this depth much like this one? */
+static bool joiner_was_alike(const struct joiner *j, long depth)
+{
+	for (size_t i = 0; i < j->recalled.count; i++)
+		if (j->recalled.votes[i].depth == depth && j->recalled.votes[i].likest >= ALIKE_MIN)
+			return true;
+	return false;
 }
 
 /* A frame beneath all that is known of segment s, expected there as it was before. */
@@ -159,6 +169,8 @@ bool joiner_recall(struct joiner *j, size_t s, enum effort effort, struct alignm
 		return true;
 	double share = joiner_recall_depth(j, &depth);
 	if (share < RECALL_MOST || (a->evidence == JOIN_RETURNS && a->agreeing >= RETURNS_STRONG))
+		return true;
+	if (depth != a->depth && a->evidence == JOIN_RETURNS && !joiner_was_alike(j, depth))
 		return true;
 	if (effort == EFFORT_CERTAIN) {
 		if (depth != a->depth)
