@@ -3,6 +3,7 @@ libdecode_a_SOURCES += \
   decode/align.c decode/align.h \
   decode/anchor.c decode/anchor.h \
   decode/away.c decode/away.h \
+  decode/break.c decode/break.h \
   decode/call_store.c decode/call_store.h \
   decode/callers.c decode/callers.h \
   decode/doubt.c decode/doubt.h \
@@ -25,6 +26,7 @@ libdecode_a_SOURCES += \
   decode/trace.c decode/trace.h \
   decode/transfer.c decode/transfer.h \
   decode/tree.c decode/tree.h \
+  decode/unseen.c decode/unseen.h \
   decode/unwind.c decode/unwind.h
 
 check_PROGRAMS += decode/tests/segment_cases

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/break.h"
 #include "decode/call_store.h"
 #include "decode/doubt.h"
 #include "decode/parked.h"
 #include "decode/resume.h"
+#include "decode/unseen.h"
 #include "decode/unwind.h"
 
 enum { STACK_MAX = 1 << 22 }; /* frames; no real stack is so deep: start afresh */
