@@ -71,11 +71,18 @@ const struct flow_stats *flow_stats(const struct flow *f)
 
 static void deliver(struct flow *f)
 {
+	const struct flow_event *events = f->events;
+
 	if (f->settled == 0)
 		return;
-	f->sink.events(f->sink.context, f->events, f->settled);
 	f->event_count -= f->settled;
-	memmove(f->events, f->events + f->settled, f->event_count * sizeof *f->events);
+	size_t need = f->event_count > FLOW_BUFFER_FIRST ? f->event_count : FLOW_BUFFER_FIRST;
+	if (!f->sink.take ||
+	    !f->sink.take(f->sink.context, &f->events, &f->event_capacity, f->settled, need))
+		f->sink.events(f->sink.context, events, f->settled);
+	memmove(f->events, events + f->settled, f->event_count * sizeof *f->events);
+	if (f->event_capacity > FLOW_BUFFER_MAX)
+		f->event_capacity = FLOW_BUFFER_MAX; /* when it is full is seen in the times */
 	flow_time_shift(&f->time, f->settled);
 	f->settled = 0;
 }
@@ -92,12 +99,13 @@ void flow_anchor(struct flow *f)
 void flow_make_room(struct flow *f)
 {
 	if (f->event_capacity < FLOW_BUFFER_MAX) {
-		struct flow_event *grown =
-			realloc(f->events, f->event_capacity * 2 * sizeof *f->events);
+		size_t capacity = f->event_capacity < FLOW_BUFFER_MAX / 2 ? f->event_capacity * 2
+									  : FLOW_BUFFER_MAX;
+		struct flow_event *grown = realloc(f->events, capacity * sizeof *f->events);
 
 		if (grown) {
 			f->events = grown;
-			f->event_capacity *= 2;
+			f->event_capacity = capacity;
 			return;
 		}
 	}

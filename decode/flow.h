@@ -72,6 +72,10 @@ enum {
 struct flow_sink {
 	void (*events)(void *context, const struct flow_event *events, size_t count);
 	void *context;
+	/* NULL, or asked first: takes the array of `count` events itself and leaves one, of malloc(),
+	 * with room for `need`. False: did nothing. */
+	bool (*take)(void *context, struct flow_event **events, size_t *capacity, size_t count,
+		     size_t need);
 };
 
 enum { FLOW_ALL_BRANCHES = 1 }; /* needs a graph with GRAPH_SPLIT_JUMPS */

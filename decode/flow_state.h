@@ -24,7 +24,7 @@ enum {
 	FLOW_DIRECT_MAX = 4096,  /* direct branches without a packet: stuck in a loop */
 	FLOW_BUFFER_FIRST = 16384, /* events */
 	FLOW_BUFFER_MAX = 1 << 20, /* waiting for a time; then they get an estimate */
-	FLOW_DELIVER_MIN = 4096,
+	FLOW_DELIVER_MIN = 1 << 16,
 };
 
 /* A return-stack entry: the call that waits, or, behind this bit, the node to return to. */

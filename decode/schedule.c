@@ -327,6 +327,23 @@ static void decoded_append(void *context, const struct flow_event *events, size_
 	d->events.count += count;
 }
 
+static bool decoded_take(void *context, struct flow_event **events, size_t *capacity, size_t count,
+			 size_t need)
+{
+	struct decoded *d = context;
+
+	if (d->events.count || !vec_reserve(&d->events, need))
+		return false;
+	struct flow_event *empty = d->events.items;
+	size_t empty_capacity = d->events.capacity;
+	d->events.items = *events;
+	d->events.capacity = *capacity;
+	d->events.count = count;
+	*events = empty;
+	*capacity = empty_capacity;
+	return true;
+}
+
 /* What a thread needs to decode. */
 struct worker {
 	struct flow *own;
@@ -360,7 +377,7 @@ static const struct flow *worker_flow(const struct worker *w)
 
 static enum err worker_decode(struct worker *w, const struct flow_piece *piece, struct decoded *d)
 {
-	struct flow_sink sink = {.events = decoded_append, .context = d};
+	struct flow_sink sink = {.events = decoded_append, .take = decoded_take, .context = d};
 	enum err err = w->libipt ? flow_libipt_decode(w->libipt, piece, sink)
 				 : flow_decode(w->own, piece, sink);
 	size_t count = err == ERR_NONE ? flow_payload_count(worker_flow(w)) : 0;

@@ -48,7 +48,7 @@ static uint64_t branches_of(const struct flow_piece *piece)
 
 static enum err bench_piece(struct bench *b, const struct flow_piece *piece)
 {
-	struct flow_sink sink = {bench_events, b};
+	struct flow_sink sink = {.events = bench_events, .context = b};
 
 	b->bytes += piece->count;
 	return b->fast ? flow_decode(b->fast, piece, sink)

@@ -273,6 +273,71 @@ static void run(const struct flow_case *c)
 	fixture_done(&f);
 }
 
+struct taken {
+	VEC(struct flow_event) all;
+	size_t batches;
+};
+
+static void keep(void *context, const struct flow_event *events, size_t count)
+{
+	struct taken *t = context;
+
+	cr_assert(vec_reserve(&t->all, t->all.count + count));
+	memcpy(t->all.items + t->all.count, events, count * sizeof *events);
+	t->all.count += count;
+	t->batches++;
+}
+
+/* Leaves an array that is larger than what the flow would make itself. */
+static bool keep_array(void *context, struct flow_event **events, size_t *capacity, size_t count,
+		       size_t need)
+{
+	keep(context, *events, count);
+	free(*events);
+	*capacity = need + ((size_t)3 << 20);
+	*events = malloc(*capacity * sizeof **events);
+	cr_assert_not_null(*events);
+	return true;
+}
+
+/* More events without a time than are kept waiting for one. */
+Test(flow, events_do_not_depend_on_whose_array_they_are_in)
+{
+	enum { CALLS = 4 << 20, BYTES = CALLS / 6 + 256 };
+	struct fixture f;
+	struct taken copied = {0}, taken = {0};
+	uint8_t *bytes = malloc(BYTES);
+	size_t count = 0;
+
+	cr_assert_not_null(bytes);
+	count += from_hex(START("00"), bytes);
+	for (; count < CALLS / 6; count++)
+		bytes[count] = 0xfe; /* six times: jne 25, call 20 */
+	count += from_hex(TSC("a00f") "fe", bytes + count);
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = count,
+				   .buffer = &buffer,
+				   .start_time_ns = TIME_NONE,
+				   .next_time_ns = TIME_NONE};
+	fixture_init(&f);
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){keep, &copied, NULL}),
+		     ERR_NONE);
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){keep, &taken, keep_array}),
+		     ERR_NONE);
+	cr_expect_gt(copied.batches, 3);
+	cr_expect_eq(copied.batches, taken.batches);
+	cr_assert_eq(copied.all.count, taken.all.count);
+	for (size_t i = 0; i < copied.all.count; i++)
+		cr_assert_eq(
+			memcmp(&copied.all.items[i], &taken.all.items[i], sizeof *copied.all.items),
+			0, "%zu", i);
+	vec_done(&copied.all);
+	vec_done(&taken.all);
+	free(bytes);
+	fixture_done(&f);
+}
+
 /* With the kernel traced a switch counts in kernel code, from the next time on. */
 Test(flow, task_of_a_cpu)
 {
