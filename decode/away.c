@@ -204,7 +204,9 @@ void strand_draw_off(struct strand *s)
 		strand_pop_to(s, s->stack.count - 1, 0);
 	} else if (s->off_cause == FLOW_END_ASYNC) {
 		bool out = strand_draw_descheduled(s, false);
-		enum bracket_kind kind = out ? BRACKET_DESCHEDULED : BRACKET_INTERRUPTED;
+		enum bracket_kind kind = out                 ? BRACKET_DESCHEDULED
+					 : s->off_page_fault ? BRACKET_PAGE_FAULT
+							     : BRACKET_INTERRUPTED;
 
 		strand_bracket(s, weave_bracket(s->weave, kind, 0, 0), s->off_ns);
 	} else {

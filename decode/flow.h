@@ -25,7 +25,8 @@ enum flow_kind {
 	FLOW_TASK,      /* the CPU runs another task from here: data = task_id.v */
 	FLOW_BEGIN,     /* tracing on at `to` (TIP.PGE) */
 	FLOW_END,       /* tracing off; `from` = node whose branch left (cause FLOW_END_BRANCH,
-	                   _SYSCALL), or node at the interrupted ip (_ASYNC); cause = enum flow_end */
+	                   _SYSCALL), or node at the interrupted ip (_ASYNC); cause = enum flow_end;
+	                   data = 1 + the vector of the interrupt if the event trace told it */
 	FLOW_CALL,      /* direct or indirect call from -> to */
 	FLOW_RETURN,    /* return from -> to */
 	FLOW_JUMP,      /* direct or indirect jump into another function, from -> to */

@@ -96,6 +96,8 @@ static void overflow(struct flow *f)
 	flow_gap(f, LOSS_OVERFLOW, f->state == FLOW_STATE_ON ? f->node : 0, 0);
 }
 
+enum { CFE_INTR = 1 }; /* type of an interrupt or exception: SDM vol. 3, event trace */
+
 /* ---- packets ---- */
 
 static void take_time(struct flow *f, const struct packet *p)
@@ -130,6 +132,7 @@ static void interrupted(struct flow *f, uint64_t ip)
 		return;
 	flow_emit(f, f->tx_aborts ? FLOW_TX_ABORT : FLOW_INTERRUPT, 0, from, to, 0);
 	f->tx_aborts = false;
+	f->interrupt = 0;
 	f->node = to;
 }
 
@@ -205,7 +208,8 @@ static void take_pgd(struct flow *f, const struct packet *p)
 		return;
 	if (f->async) {
 		f->async = f->tx_aborts = false;
-		flow_emit(f, FLOW_END, FLOW_END_ASYNC, f->node, 0, 0);
+		flow_emit(f, FLOW_END, FLOW_END_ASYNC, f->node, 0, f->interrupt);
+		f->interrupt = 0;
 		f->state = FLOW_STATE_OFF;
 		return;
 	}
@@ -330,6 +334,7 @@ static void take_other(struct flow *f, const struct packet *p, const uint8_t *af
 	case PACKET_CFE:
 		/* Without its own FUP it only announces the interrupt that follows. */
 		f->bound_data = p->extra << 8 | (uint32_t)p->payload;
+		f->interrupt = p->extra == CFE_INTR ? (uint32_t)p->payload + 1 : 0;
 		if (p->flag)
 			take_binding(f, FLOW_BIND_EVENT, true, after);
 		else
@@ -486,6 +491,7 @@ static void reset(struct flow *f)
 	f->tried = f->bottom_unknown = false;
 	memset(f->entered, 0, sizeof f->entered);
 	f->bind = 0;
+	f->interrupt = 0;
 	f->task = (task_id){0};
 	f->space = (space_id){0};
 	f->next_switch = piece->buffer->first_switch;

@@ -94,6 +94,7 @@ struct flow {
 	uint8_t tx;    /* of the MODE.TSX that waits for its FUP: PACKET_TSX_*; */
 	bool in_tx, tx_aborts;
 	uint32_t bound_data;
+	uint32_t interrupt; /* 1 + the vector of the one that a CFE has announced; 0 = none */
 
 	/* in a gap */
 	enum loss gap;

@@ -10,6 +10,8 @@
 #include "decode/transfer.h"
 #include "decode/unseen.h"
 
+enum { VECTOR_PAGE_FAULT = 14 };
+
 /* Data are missing from the CPU's buffer, while it may have run several tasks. */
 static bool loss_is_cut(unsigned cause)
 {
@@ -253,6 +255,7 @@ void strand_on_begin(struct strand *s, node_id to, bool at_begin)
 		s->off_ns = s->now_ns;
 		s->off_node = 0;
 		s->off_cause = FLOW_END_ASYNC;
+		s->off_page_fault = false;
 		break;
 	case STRAND_OFF: break;
 	}
@@ -265,7 +268,7 @@ void strand_on_sync(struct strand *s, node_id to)
 		strand_on_begin(s, to, false);
 }
 
-void strand_on_end(struct strand *s, node_id from, unsigned cause)
+void strand_on_end(struct strand *s, node_id from, unsigned cause, uint32_t data)
 {
 	if (s->state != STRAND_ON)
 		return; /* a second end without a start */
@@ -277,6 +280,7 @@ void strand_on_end(struct strand *s, node_id from, unsigned cause)
 	s->off_ns = s->now_ns;
 	s->off_node = from;
 	s->off_cause = (uint8_t)cause;
+	s->off_page_fault = data == 1 + VECTOR_PAGE_FAULT;
 	if (cause == FLOW_END_BRANCH && s->stack.count && strand_node(s, from)->kind == NODE_RETURN)
 		strand_pop_to(s, s->top, 0);
 }

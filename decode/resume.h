@@ -12,7 +12,9 @@
 void strand_on_sync(struct strand *s, node_id to);
 /* at_begin: tracing began right there (TIP.PGE), rather than being on already (PSB). */
 void strand_on_begin(struct strand *s, node_id to, bool at_begin);
-void strand_on_end(struct strand *s, node_id from, unsigned cause /* enum flow_end */);
+/* data: as of FLOW_END. */
+void strand_on_end(struct strand *s, node_id from, unsigned cause /* enum flow_end */,
+		   uint32_t data);
 void strand_on_gap(struct strand *s, node_id from, unsigned cause /* enum loss */);
 void strand_on_resume(struct strand *s, node_id to, unsigned how /* enum flow_resume */);
 /* Execution was expected to go on at `expected` (0: no idea) but does at `to`. */

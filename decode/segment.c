@@ -92,7 +92,7 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 	switch ((enum flow_kind)e->kind) {
 	case FLOW_SYNC: strand_on_sync(s, e->to); break;
 	case FLOW_BEGIN: strand_on_begin(s, e->to, true); break;
-	case FLOW_END: strand_on_end(s, e->from, e->cause); break;
+	case FLOW_END: strand_on_end(s, e->from, e->cause, e->data); break;
 	case FLOW_GAP: strand_on_gap(s, e->from, e->cause); break;
 	case FLOW_RESUME: strand_on_resume(s, e->to, e->cause); break;
 	case FLOW_CALL:

@@ -122,6 +122,7 @@ struct strand {
 	uint64_t off_ns;          /* since when tracing is off or lost */
 	node_id off_node;         /* where it stopped */
 	uint8_t off_cause;        /* enum flow_end, or enum loss */
+	bool off_page_fault;      /* it is known to be one */
 	uint8_t cut;              /* enum loss of the CPU while off, maybe not of the thread */
 	size_t next_switch;       /* cursor into sideband.task_switches: its own */
 	size_t next_exec;         /* cursor into sideband.task_names */
