@@ -63,34 +63,12 @@ static bool is_named(const struct flow *f, node_id function, str_id name)
 /* Does the call instruction of this node call that function, directly, by PLT or by GOT? */
 static bool calls(const struct flow *f, node_id call, node_id function)
 {
-	struct symbolizer *s = graph_symbolizer(f->graph);
-	const struct node_cold *cold = &f->cold[call];
-	const uint8_t *code;
 	str_id name = {0};
 
-	if (f->hot[call].kind == NODE_CALL) {
-		node_id callee = graph_successor(f->graph, call, 1);
-
-		if (f->hot[callee].func == f->hot[function].func)
-			return true;
-		graph_lock(f->graph);
-		const struct func *plt = symbolizer_func_get(s, (func_id){f->hot[callee].func});
-		if (plt && plt->role == FUNC_PLT)
-			name = symbolizer_func_linkage_name(s, (func_id){f->hot[callee].func});
-		graph_unlock(f->graph);
-	} else if (graph_code(f->graph, cold->space, cold->branch_ip, &code) >= 6 &&
-		   code[0] == 0xff && code[1] == 0x15) {
-		int32_t displacement;
-		uint64_t slot = cold->vaddr + (cold->end_ip - cold->ip);
-
-		memcpy(&displacement, code + 2, sizeof displacement);
-		slot += (uint64_t)(int64_t)displacement;
-		graph_lock(f->graph);
-		if (!symbolizer_got_target(s, cold->module, slot, &name))
-			name = (str_id){0};
-		graph_unlock(f->graph);
-	}
-	if (!name.v)
+	if (f->hot[call].kind == NODE_CALL &&
+	    f->hot[graph_successor(f->graph, call, 1)].func == f->hot[function].func)
+		return true;
+	if (!graph_callee_name(f->graph, call, &name))
 		return false;
 	graph_lock(f->graph);
 	bool same = is_named(f, function, name);

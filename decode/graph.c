@@ -397,3 +397,41 @@ bool graph_node_has_instruction(struct graph *g, node_id node, uint64_t ip)
 	pthread_mutex_unlock(&g->lock);
 	return found;
 }
+
+/* Where `call *disp32(%rip)` finds its target. */
+static bool call_slot(struct graph *g, const struct node_cold *cold, uint64_t *slot_vaddr)
+{
+	const uint8_t *code;
+	int32_t displacement;
+
+	if (graph_code(g, cold->space, cold->branch_ip, &code) < 6 || code[0] != 0xff ||
+	    code[1] != 0x15)
+		return false;
+	memcpy(&displacement, code + 2, sizeof displacement);
+	*slot_vaddr = cold->vaddr + (cold->end_ip - cold->ip) + (uint64_t)(int64_t)displacement;
+	return true;
+}
+
+bool graph_callee_name(struct graph *g, node_id call, str_id *name)
+{
+	struct symbolizer *s = g->code.symbolizer;
+	const struct node_cold *cold = &g->tables.cold[call];
+	uint64_t slot;
+	bool found = false;
+
+	if (g->tables.hot[call].kind == NODE_CALL) {
+		func_id stub = {g->tables.hot[graph_successor(g, call, 1)].func};
+
+		pthread_mutex_lock(&g->lock);
+		const struct func *plt = symbolizer_func_get(s, stub);
+		found = plt && plt->role == FUNC_PLT;
+		if (found)
+			*name = symbolizer_func_linkage_name(s, stub);
+		pthread_mutex_unlock(&g->lock);
+	} else if (call_slot(g, cold, &slot)) {
+		pthread_mutex_lock(&g->lock);
+		found = symbolizer_got_target(s, cold->module, slot, name);
+		pthread_mutex_unlock(&g->lock);
+	}
+	return found;
+}

@@ -137,6 +137,9 @@ size_t graph_code(struct graph *g, space_id space, uint64_t ip, const uint8_t **
 /* The same as of a time. */
 size_t graph_code_at(struct graph *g, space_id space, uint64_t ip, uint64_t time_ns,
 		     const uint8_t **bytes);
+/* The linker's name (perhaps "f@plt") of what a call calls through a PLT stub, or through the GOT by
+ * a relocation. False = it does not, or nobody knows. */
+bool graph_callee_name(struct graph *g, node_id call, str_id *name);
 /* Is ip the address of an instruction on the line of this node (ip .. branch_ip)? */
 bool graph_node_has_instruction(struct graph *g, node_id node, uint64_t ip);
 

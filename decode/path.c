@@ -191,17 +191,18 @@ bool paths_find(struct paths *p, const struct aligner *a, struct path *found)
 	if (count == 0)
 		return false;
 	paths_follow(p, (struct path_place){a->lost_at, count - 1});
-	found->only = true;
-	for (size_t i = 0; i < p->places.count && found->only; i++) {
+	/* One way that is not the only one is enough. */
+	for (size_t i = 0; i < p->places.count && !(p->open && found->frame != PATH_NONE); i++) {
 		struct path_place at = p->places.items[i];
 
 		if (p->g.cold[at.node].branch_ip == goal && paths_fit(p, a, at.frame)) {
-			found->only = found->frame == PATH_NONE || found->frame == at.frame;
-			found->frame = found->only ? at.frame : found->frame;
+			p->open =
+				p->open || (found->frame != PATH_NONE && found->frame != at.frame);
+			found->frame = found->frame == PATH_NONE ? at.frame : found->frame;
 		}
 		paths_follow(p, at);
 	}
-	found->only = found->only && !p->open;
+	found->only = found->frame != PATH_NONE && !p->open;
 	p->visited += p->places.count;
 	for (frame = found->frame; frame != PATH_NONE && frame >= count;)
 		frame = p->frames.items[frame].outer;

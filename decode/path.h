@@ -43,7 +43,7 @@ struct paths {
 	VEC(struct path_frame) frames;
 	VEC(struct path_place) places; /* by distance */
 	struct map64 frame_index, seen;
-	bool open;        /* not every way can be followed */
+	bool open;        /* there are other ways, or some that cannot be followed */
 	uint64_t visited; /* places, in all searches */
 };
 

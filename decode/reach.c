@@ -2,6 +2,8 @@
  * short counts as code that cannot be followed. */
 #include "decode/reach.h"
 
+#include <string.h>
+
 enum {
 	REGION_NODES_MAX = 1 << 10,
 	REACH_NODES_MAX = 1 << 18, /* of all regions */
@@ -21,6 +23,7 @@ void reach_done(struct reach *r)
 	map64_done(&r->by_place);
 	map64_done(&r->seen);
 	map64_done(&r->answers);
+	map64_done(&r->setjmps);
 	vec_done(&r->regions);
 	vec_done(&r->nodes);
 }
@@ -116,12 +119,60 @@ static struct region reach_region(struct reach *r, node_id from)
 	return *region;
 }
 
-/* ---- questions ---- */
+/* ---- setjmp: a frame that has called it may go on from there at any time ---- */
 
 static bool is_call(const struct node *hot)
 {
 	return hot->kind == NODE_CALL || hot->kind == NODE_CALL_INDIRECT;
 }
+
+static bool reach_is_setjmp(struct reach *r, node_id call)
+{
+	const struct symbolizer *s = graph_symbolizer(r->graph);
+	node_id entry = r->g.hot[call].kind == NODE_CALL ? graph_successor(r->graph, call, 1) : 0;
+	str_id name;
+
+	if (graph_callee_name(r->graph, call, &name)) {
+		graph_lock(r->graph);
+		bool is = strstr(symbolizer_text(s, name), "setjmp") != NULL;
+		graph_unlock(r->graph);
+		return is;
+	}
+	if (entry == 0)
+		return false;
+	graph_lock(r->graph);
+	const struct func *f = symbolizer_func_get(s, (func_id){r->g.hot[entry].func});
+	bool is = f && f->role == FUNC_SETJMP;
+	graph_unlock(r->graph);
+	return is;
+}
+
+/* Does the function at this place call setjmp, as far as it can be followed from its begin? */
+static bool reach_has_setjmp(struct reach *r, node_id place)
+{
+	const struct node_cold *cold = &r->g.cold[place];
+	uint32_t id = r->g.hot[place].func, known = map64_get(&r->setjmps, id);
+	uint64_t start = cold->vaddr;
+
+	if (known != MAP64_NONE)
+		return known;
+	graph_lock(r->graph);
+	const struct func *f = symbolizer_func_get(graph_symbolizer(r->graph), (func_id){id});
+	if (f)
+		start = f->start;
+	graph_unlock(r->graph);
+	node_id entry = graph_node(r->graph, cold->space, cold->ip + (start - cold->vaddr));
+	struct region region = reach_region(r, entry);
+	known = 0;
+	for (uint32_t i = 0; i < region.count && !known; i++) {
+		node_id node = r->nodes.items[region.first + i];
+
+		known = is_call(&r->g.hot[node]) && reach_is_setjmp(r, node);
+	}
+	return map64_set(&r->setjmps, id, known) ? known : true;
+}
+
+/* ---- questions ---- */
 
 static bool reach_ask(struct reach *r, enum question what, node_id from, uint32_t about);
 
@@ -175,7 +226,7 @@ static bool reach_is(struct reach *r, enum question what, node_id node, uint32_t
 static bool reach_find(struct reach *r, enum question what, node_id from, uint32_t about)
 {
 	struct region region = reach_region(r, from);
-	bool found = region.open;
+	bool found = region.open || reach_has_setjmp(r, from);
 
 	for (uint32_t i = 0; i < region.count && !found; i++)
 		found = reach_is(r, what, r->nodes.items[region.first + i], about);

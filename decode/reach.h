@@ -8,8 +8,8 @@
  *
  * Found by walking the code graph from that place, over calls, into landing pads, never out of
  * the function; remembered. Where the code cannot be followed to its end (an indirect jump, code
- * that is missing, or was made or changed at run time, or too much of it) anything is possible.
- * So "no" is a proof, but for longjmp() into the frame. */
+ * that is missing, or was made or changed at run time, or too much of it), and in a function that
+ * is seen to call setjmp, anything is possible: so "no" is a proof. */
 #ifndef DECODE_REACH_H
 #define DECODE_REACH_H
 
@@ -33,6 +33,7 @@ struct reach {
 	VEC(node_id) nodes;
 	struct map64 seen;    /* node -> the last region it was found for */
 	struct map64 answers; /* question -> no or yes */
+	struct map64 setjmps; /* func_id.v -> does it call setjmp? */
 };
 
 void reach_init(struct reach *r, struct graph *graph);

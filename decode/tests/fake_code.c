@@ -111,6 +111,19 @@ node_id graph_successor(struct graph *g, node_id node, int slot)
 	return graph_node(g, cold->space, slot ? cold->target_ip : cold->end_ip);
 }
 
+bool graph_callee_name(struct graph *g, node_id call, str_id *name)
+{
+	(void)g;
+	(void)call;
+	(void)name;
+	return false;
+}
+
+const char *symbolizer_text(const struct symbolizer *s, str_id id)
+{
+	return s->names[id.v];
+}
+
 uint32_t graph_edge(struct graph *g, node_id node, int slot)
 {
 	return graph_successor(g, node, slot);

@@ -120,6 +120,17 @@ Test(reach, jumps_into_the_midst_of_a_function_may_come_back)
 	cr_expect(reach_place(&reach, fake_node(F, 0xa0), fake_node(F, 0)));
 }
 
+/* longjmp() leads back to any place behind it. */
+Test(reach, a_function_that_calls_setjmp_proves_nothing)
+{
+	cr_expect(!reach_place(&reach, fake_node(F, 0x0f), fake_node(F, 0)));
+	reach_done(&reach);
+	reach_init(&reach, &graph);
+	symbols.funcs[H].role = FUNC_SETJMP;
+	cr_expect(reach_place(&reach, fake_node(F, 0x0f), fake_node(F, 0)));
+	cr_expect(reach_call_before(&reach, fake_node(F, 0x0f), fake_node(F, 0x0f)));
+}
+
 /* Generated code may be replaced. */
 Test(reach, code_that_changes_proves_nothing)
 {
