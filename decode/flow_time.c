@@ -7,7 +7,8 @@ enum {
 	SIDEBAND_SLACK_NS =
 		1000000000, /* PT may begin before the first and end after the last record */
 	INSNS_TO_LEARN = 64,
-	CYCLES_SLACK = 2, /* what the frequency may have changed by since the last CBR */
+	CLOCK_JUMP_NS = 50000, /* clocks of real CPUs have stepped back by some 10 us */
+	CYCLES_SLACK = 2,      /* what the frequency may have changed by since the last CBR */
 };
 
 static const double NS_PER_INSN = 0.25; /* until the piece tells */
@@ -31,7 +32,7 @@ void flow_time_done(struct flow_time *t)
 void flow_time_start(struct flow_time *t, const struct flow_piece *piece)
 {
 	t->reference_tsc = piece->buffer->reference_tsc;
-	t->bias_ns = piece->time_bias_ns;
+	t->bias_ns = t->piece_bias_ns = piece->time_bias_ns;
 	t->limit_ns = piece->next_time_ns;
 	/* Nothing is kept of the piece before: which one that was depends on the threads. */
 	t->ns_per_insn = NS_PER_INSN;
@@ -69,13 +70,33 @@ static bool is_beyond(const struct flow_time *t, uint64_t ns)
 	       (t->limit_ns != TIME_NONE && ns > t->limit_ns && t->have_anchor);
 }
 
+/* What to add to the times of a TSC so that it fits what was before and what comes: as a rule
+ * nothing or what its piece is off; where the clock jumped inside the piece, that. False: it is
+ * damage. */
+static bool fit_tsc(struct flow_time *t, uint64_t tsc)
+{
+	uint64_t raw_ns = clock_ns(&t->sideband->clock, tsc);
+	uint64_t last_ns = t->have_tsc ? ns_of(t, t->tsc) : 0;
+	const int64_t biases[] = {0, t->piece_bias_ns, t->bias_ns, (int64_t)(last_ns - raw_ns)};
+
+	/* The first of the piece is what the piece was moved by. */
+	for (size_t i = !t->have_tsc; i < (t->have_tsc ? 4 : 2); i++) {
+		uint64_t ns = raw_ns + (uint64_t)biases[i];
+
+		if (ns < t->earliest_ns || is_beyond(t, ns) || ns + CLOCK_JUMP_NS < last_ns)
+			continue;
+		t->bias_ns = biases[i];
+		return true;
+	}
+	return false;
+}
+
 static bool take_tsc(struct flow_time *t, uint64_t low)
 {
 	uint64_t tsc = flow_time_extend(t->reference_tsc, low);
-	uint64_t ns = ns_of(t, tsc);
 
 	t->have_tma = false;
-	if (ns < t->earliest_ns || is_beyond(t, ns)) {
+	if (!fit_tsc(t, tsc)) {
 		t->bad_times++;
 		return false;
 	}

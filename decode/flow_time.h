@@ -35,7 +35,7 @@ struct flow_time {
 	uint64_t earliest_ns, latest_ns; /* what a TSC may say; 0, TIME_NONE = anything */
 	/* of the piece */
 	uint64_t reference_tsc, limit_ns;
-	int64_t bias_ns;
+	int64_t bias_ns, piece_bias_ns; /* to add to times: now; as the piece begins */
 	bool have_tsc, have_tma, first_mtc;
 	uint64_t tsc;                /* newest known */
 	uint64_t ctc_tsc, ctc_ticks; /* TSC at the CTC's last TMA; CTC ticks since then */

@@ -469,6 +469,12 @@ static const struct time_case {
 	 PSB TSC("e803") TMA FUP("20") PSBEND "590104" TIP("05") "06"
 								 "5940065941",
 	 false, TIME_NONE, 1386},
+	{"a clock that falls back goes on from where it was",
+	 START("20") TSC("60ea") TSC("8813") "04" TIP("05") "06" TSC("7017"), false, TIME_NONE,
+	 60750},
+	{"and forward again",
+	 START("20") TSC("60ea") TSC("8813") TSC("c8fa") "04" TIP("05") "06" TSC("b0fe"), false,
+	 65500, 64950},
 };
 
 static void run_time(const struct time_case *c)
