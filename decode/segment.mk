@@ -45,8 +45,8 @@ check_SCRIPTS += decode/tests/cut.test
 EXTRA_DIST += decode/tests/cut.test
 
 if HAVE_CRITERION
-check_PROGRAMS += decode/tests/callers_test decode/tests/path_test decode/tests/precedent_test \
-  decode/tests/reach_test decode/tests/recall_test decode/tests/segment_random_test \
+check_PROGRAMS += decode/tests/callers_test decode/tests/goes_on_test decode/tests/path_test \
+  decode/tests/precedent_test decode/tests/reach_test decode/tests/recall_test decode/tests/segment_random_test \
   decode/tests/tree_test
 decode_tests_tree_test_SOURCES = decode/tests/tree_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
@@ -60,6 +60,10 @@ decode_tests_recall_test_SOURCES = decode/tests/recall_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_recall_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_recall_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
+decode_tests_goes_on_test_SOURCES = decode/tests/goes_on_test.c \
+  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_goes_on_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_goes_on_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
 decode_tests_path_test_SOURCES = decode/tests/path_test.c \
   decode/tests/fake_code.c decode/tests/fake_code.h
 decode_tests_path_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
