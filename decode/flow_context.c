@@ -167,6 +167,14 @@ void flow_context_tick(struct flow *f)
 		set_context_at(f, now, false);
 }
 
+void flow_context_resume(struct flow *f)
+{
+	uint64_t now = now_ns(f);
+
+	if (now >= next_switch_ns(f) || now >= f->space_until_ns)
+		set_context_at(f, now, false);
+}
+
 void flow_context_switch(struct flow *f)
 {
 	uint64_t ns = next_switch_ns(f);

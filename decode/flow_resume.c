@@ -88,6 +88,8 @@ static void note_caller(struct flow *f, node_id function)
 
 bool flow_resume(struct flow *f, uint64_t ip, enum flow_resume how)
 {
+	if (f->gap != LOSS_MISSING_CODE)
+		flow_context_resume(f);
 	node_id n = flow_target(f, ip);
 
 	if (!n || !flow_has_code(f, n))

@@ -17,11 +17,11 @@
 #define TNT_EMPTY ((uint64_t)1 << 63)
 
 enum {
-	FLOW_STACK = 64,           /* of the CPU's own: returns are compressed within it */
-	FLOW_LOST_BITS = 512,        /* beyond it, what code was missing for is too long to guess */
+	FLOW_STACK = 64,      /* of the CPU's own: returns are compressed within it */
+	FLOW_LOST_BITS = 512, /* beyond it, what code was missing for is too long to guess */
 	FLOW_ENTERED = 8,
 	FLOW_TARGETS = 4096,       /* slots of the TIP target cache */
-	FLOW_DIRECT_MAX = 4096,  /* direct branches without a packet: stuck in a loop */
+	FLOW_DIRECT_MAX = 4096,    /* direct branches without a packet: stuck in a loop */
 	FLOW_BUFFER_FIRST = 16384, /* events */
 	FLOW_BUFFER_MAX = 1 << 20, /* waiting for a time; then they get an estimate */
 	FLOW_DELIVER_MIN = 1 << 16,
@@ -85,7 +85,7 @@ struct flow {
 	uint64_t tnt;
 	uint64_t ordinal; /* instructions run since the piece began */
 	unsigned depth, top;
-	bool bottom_unknown; /* bytes were lost: more calls may wait than the stack holds */
+	bool bottom_unknown;       /* bytes were lost: more calls may wait than the stack holds */
 	node_id stack[FLOW_STACK]; /* a ring: the newest at top */
 
 	/* a FUP that waits for its TIP or TIP.PGD */
@@ -98,13 +98,13 @@ struct flow {
 
 	/* in a gap */
 	enum loss gap;
-	uint64_t lost_tnt; /* the last TNT seen in it */
+	uint64_t lost_tnt;                 /* the last TNT seen in it */
 	uint8_t lost_bits[FLOW_LOST_BITS]; /* TNT bits since the gap began or the last TIP in it */
 	unsigned lost_bit_count;
 	node_id entered[FLOW_ENTERED]; /* missing code that known code went to lately: a ring */
 	unsigned entered_next;
-	bool tried;        /* a TIP behind lost bytes was followed in this piece */
-	bool guessed;      /* resumed at a TIP, and no packet was used since */
+	bool tried;   /* a TIP behind lost bytes was followed in this piece */
+	bool guessed; /* resumed at a TIP, and no packet was used since */
 
 	node_id targets[FLOW_TARGETS];
 };
@@ -195,6 +195,8 @@ void flow_context_start(struct flow *f);
 uint64_t flow_time_ahead(const struct flow *f);
 /* Is this MTC, in front of f->p, damaged bytes? */
 bool flow_mtc_is_false(const struct flow *f, uint8_t mtc);
+/* Behind a loss, in which another task may have come to the CPU. */
+void flow_context_resume(struct flow *f);
 /* Time went on: in kernel code another task may run. */
 void flow_context_tick(struct flow *f);
 /* The kernel switches stacks here: the next switch record is about this. */

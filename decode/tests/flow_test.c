@@ -338,21 +338,17 @@ Test(flow, events_do_not_depend_on_whose_array_they_are_in)
 	fixture_done(&f);
 }
 
-/* With the kernel traced a switch counts in kernel code, from the next time on. */
-Test(flow, task_of_a_cpu)
+/* Task 1 runs on a CPU from 500 on, task 2 from 3000 on. */
+static void run_on_cpu(const char *packets, bool kernel, const char *expected)
 {
 	struct fixture f;
 	uint8_t bytes[128];
 	struct aux_buffer buffer = {.cpu = 0, .last_switch = 2};
-	struct flow_piece piece = {
-		.bytes = bytes,
-		.count = from_hex(PSB TSC("e803") "7d"
-						  "60100081ffff" PSBEND TSC("a00f")
-							  TIP("20") "04" TIP("05"),
-				  bytes),
-		.buffer = &buffer,
-		.start_time_ns = TIME_NONE,
-		.next_time_ns = TIME_NONE};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = from_hex(packets, bytes),
+				   .buffer = &buffer,
+				   .start_time_ns = TIME_NONE,
+				   .next_time_ns = TIME_NONE};
 
 	fixture_init(&f);
 	struct sideband *s = &f.base.sideband;
@@ -362,13 +358,27 @@ Test(flow, task_of_a_cpu)
 	cr_assert(vec_push(&s->tasks, other));
 	cr_assert(vec_push(&s->cpu_switches, switches[0]) &&
 		  vec_push(&s->cpu_switches, switches[1]));
-	s->config.kernel = true;
+	s->config.kernel = kernel;
 	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){.events = take, .context = &f}),
 		     ERR_NONE);
-	cr_expect_str_eq(f.text, "task 1; sync k60; task 2; exit k61-20; return! 23-5; ", "%s",
-			 f.text);
+	cr_expect_str_eq(f.text, expected, "%s", f.text);
 	vec_done(&s->cpu_switches);
 	fixture_done(&f);
+}
+
+/* With the kernel traced a switch counts in kernel code, from the next time on. */
+Test(flow, task_of_a_cpu)
+{
+	run_on_cpu(PSB TSC("e803") "7d"
+				   "60100081ffff" PSBEND TSC("a00f") TIP("20") "04" TIP("05"),
+		   true, "task 1; sync k60; task 2; exit k61-20; return! 23-5; ");
+}
+
+/* Another task came to the CPU while its trace was lost: no TIP.PGE tells. */
+Test(flow, task_behind_an_overflow)
+{
+	run_on_cpu(START("00") "02f3" TSC("a00f") FUP("23") TIP("05"), false,
+		   "task 1; sync 0; gap overflow at 0; task 2; resume 23; return! 23-5; ");
 }
 
 /* The AUX buffer was full twice between two PSBs. */
