@@ -82,6 +82,8 @@ void machine_enter(struct machine *m, struct thread *t, uint64_t ip)
 	t->in_user = true;
 	t->ip = ip;
 	fault_before_enter(m, t);
+	tracer_advance(&s->tracer, m->now);
+	machine_tell_psbs(m, s); /* those in front of the TIP.PGE */
 	tracer_enter(&s->tracer, m->now, ip);
 	machine_tell(m, t, TRUTH_BEGIN, 0, ip, NULL);
 	fault_after_enter(m, t);
