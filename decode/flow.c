@@ -22,6 +22,7 @@ enum err flow_new(struct graph *graph, const struct sideband *sideband, unsigned
 	f->event_capacity = FLOW_BUFFER_FIRST;
 	f->graph = graph;
 	f->sideband = sideband;
+	f->stack_limit = sideband->config.no_return_compression ? 0 : FLOW_STACK;
 	f->flags = flags;
 	f->hot = graph_tables(graph).hot;
 	f->cold = graph_tables(graph).cold;
@@ -149,7 +150,7 @@ void flow_push(struct flow *f, node_id call)
 {
 	f->top = (f->top + 1) % FLOW_STACK;
 	f->stack[f->top] = call;
-	f->depth += f->depth < FLOW_STACK;
+	f->depth += f->depth < f->stack_limit;
 }
 
 node_id flow_return_node(struct flow *f, node_id entry)

@@ -84,7 +84,7 @@ struct flow {
 	node_id node;
 	uint64_t tnt;
 	uint64_t ordinal; /* instructions run since the piece began */
-	unsigned depth, top;
+	unsigned depth, top, stack_limit; /* 0 with DisRETC: a bit for a return is damage */
 	bool bottom_unknown;       /* bytes were lost: more calls may wait than the stack holds */
 	node_id stack[FLOW_STACK]; /* a ring: the newest at top */
 

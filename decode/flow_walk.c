@@ -102,7 +102,7 @@ INLINE void push(struct flow *f, node_id call)
 
 	f->top = top;
 	f->stack[top] = call;
-	if (LIKELY(f->depth < FLOW_STACK))
+	if (LIKELY(f->depth < f->stack_limit))
 		f->depth++;
 }
 

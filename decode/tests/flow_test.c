@@ -381,6 +381,32 @@ Test(flow, task_behind_an_overflow)
 		   "task 1; sync 0; gap overflow at 0; task 2; resume 23; return! 23-5; ");
 }
 
+/* With DisRETC a return has its TIP: a bit for it tells that bytes are missing. */
+Test(flow, no_return_compression)
+{
+	struct fixture f;
+	uint8_t bytes[64];
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct flow_piece piece = {.bytes = bytes,
+				   .count = from_hex(START("05") "04" TIP("20") "04"
+										"06",
+						     bytes),
+				   .buffer = &buffer,
+				   .start_time_ns = TIME_NONE,
+				   .next_time_ns = TIME_NONE};
+
+	fixture_init(&f);
+	flow_free(f.flow);
+	f.base.sideband.config.no_return_compression = true;
+	cr_assert_eq(flow_new(f.base.graph, &f.base.sideband, FLOW_ALL_BRANCHES, &f.flow, NULL),
+		     ERR_NONE);
+	cr_assert_eq(flow_decode(f.flow, &piece, (struct flow_sink){.events = take, .context = &f}),
+		     ERR_NONE);
+	cr_expect_str_eq(f.text, "task 1; sync 5; call 7-20; gap trace and code disagree at 23; ",
+			 "%s", f.text);
+	fixture_done(&f);
+}
+
 /* The AUX buffer was full twice between two PSBs. */
 Test(flow, cuts_inside_a_piece)
 {
