@@ -29,10 +29,13 @@ decode_bench_flow_bench_LDADD = $(SIDEBAND_LIBS)
 
 if HAVE_CRITERION
 check_PROGRAMS += decode/tests/flow_filter_test decode/tests/graph_test decode/tests/flow_test decode/tests/insn_test decode/tests/packet_test \
-  decode/tests/piece_test decode/tests/poke_test decode/tests/shared_edges_test
+  decode/tests/piece_test decode/tests/poke_test decode/tests/schedule_test decode/tests/shared_edges_test
 decode_tests_poke_test_SOURCES = decode/tests/poke_test.c
 decode_tests_poke_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_poke_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
+decode_tests_schedule_test_SOURCES = decode/tests/schedule_test.c $(FLOW_FIXTURE)
+decode_tests_schedule_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+decode_tests_schedule_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)
 decode_tests_piece_test_SOURCES = decode/tests/piece_test.c
 decode_tests_piece_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_piece_test_LDADD = $(SIDEBAND_LIBS) $(CRITERION_LIBS)

@@ -174,11 +174,15 @@ INLINE node_id walk_tip(struct flow *f, struct walk *w, uint64_t ip, bool all)
 	if (UNLIKELY(hot->flags & NODE_STACK_SWITCH))
 		return 0;
 	node_id to = atomic_load_explicit(&hot->succ[1], memory_order_acquire);
-	if (UNLIKELY(!to || w->hot[to].ip != ip)) {
+	if (UNLIKELY(!to || w->hot[to].ip != ip || f->mode != INSN_64)) {
 		to = flow_target(f, ip);
 		if (!to)
 			return 0;
-		if (!f->cold[to].is_generated)
+		/* Other pieces take it for the target of that ip: of 64-bit code, as most is, and,
+		 * as kernel code is common to all spaces, of the same privilege. */
+		if (!f->cold[to].is_generated && f->mode == INSN_64 &&
+		    f->cold[w->n].mode == INSN_64 &&
+		    !((w->hot[to].flags ^ hot->flags) & NODE_KERNEL))
 			atomic_store_explicit(&w->hot[w->n].succ[1], to, memory_order_release);
 	}
 	w->ordinal += hot->insn_count;

@@ -395,9 +395,8 @@ static enum err worker_decode(struct worker *w, const struct flow_piece *piece, 
 }
 
 /* Called with the lock, which it gives up while decoding. */
-static void schedule_decode(struct schedule *s, struct worker *w)
+static void schedule_decode(struct schedule *s, struct worker *w, struct item *item)
 {
-	struct item *item = &s->items[s->next_item++];
 	struct decoded *d = s->spare.count ? s->spare.items[--s->spare.count] : NULL;
 	enum err err;
 
@@ -415,16 +414,20 @@ static void schedule_decode(struct schedule *s, struct worker *w)
 	}
 }
 
-static bool schedule_may_decode(const struct schedule *s)
+/* What to decode next; NULL = nothing now. Beyond the window only what the consumer waits for: with
+ * a damaged clock that may be far ahead. */
+static struct item *schedule_next(struct schedule *s)
 {
-	if (s->next_item >= s->item_count)
-		return false;
-	if (s->next_item <
-	    s->first_unconsumed + s->o->jobs * PIECES_AHEAD_PER_JOB + s->source_count)
-		return true;
-	/* Beyond the window only what the consumer waits for. */
 	const struct source *top = &s->sources[s->heap.items[0]];
-	return top->items[top->head] == s->next_item;
+	struct item *wanted = &s->items[top->items[top->head]];
+
+	while (s->next_item < s->item_count && s->items[s->next_item].state != ITEM_WAITING)
+		s->next_item++;
+	if (s->next_item < s->item_count &&
+	    s->next_item <
+		    s->first_unconsumed + s->o->jobs * PIECES_AHEAD_PER_JOB + s->source_count)
+		return &s->items[s->next_item];
+	return wanted->state == ITEM_WAITING ? wanted : NULL;
 }
 
 static void stats_add(struct flow_stats *sum, const struct flow_stats *part)
@@ -451,10 +454,12 @@ static void *schedule_work(void *context)
 		s->stop = true;
 	}
 	while (!s->stop && s->heap.count) {
+		struct item *item = schedule_next(s);
+
 		if (!s->consuming && schedule_can_hand_over(s))
 			schedule_hand_over(s);
-		else if (schedule_may_decode(s))
-			schedule_decode(s, &w);
+		else if (item)
+			schedule_decode(s, &w, item);
 		else {
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;

@@ -381,6 +381,51 @@ Test(flow, task_behind_an_overflow)
 		   "task 1; sync 0; gap overflow at 0; task 2; resume 23; return! 23-5; ");
 }
 
+#define PADS "00000000000000000000000000000000"
+
+static void keep_mode(void *context, const struct flow_event *events, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (events[i].kind == FLOW_CALL)
+			*(node_id *)context = events[i].to;
+}
+
+/* The target of a TIP is remembered in the node that the pieces share; it may be of another mode
+ * in each. */
+Test(flow, targets_of_either_mode)
+{
+	static const struct {
+		const char *packets;
+		enum insn_mode mode;
+	} pieces[] = {
+		{START("05") "04" TIP("20") PADS, INSN_64},
+		{START("05") "04"
+			     "9902" TIP("20") PADS,
+		 INSN_32}, /* MODE.Exec */
+		{START("05") "04" TIP("20") PADS, INSN_64},
+	};
+	struct aux_buffer buffer = {.cpu = -1, .task = {1}};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+		uint8_t bytes[64];
+		struct flow_piece piece = {.bytes = bytes,
+					   .count = from_hex(pieces[i].packets, bytes),
+					   .buffer = &buffer,
+					   .start_time_ns = TIME_NONE,
+					   .next_time_ns = TIME_NONE};
+		node_id to = 0;
+
+		cr_assert_eq(flow_decode(f.flow, &piece,
+					 (struct flow_sink){.events = keep_mode, .context = &to}),
+			     ERR_NONE);
+		cr_assert_neq(to, 0);
+		cr_expect_eq(graph_tables(f.base.graph).cold[to].mode, pieces[i].mode, "%zu", i);
+	}
+	fixture_done(&f);
+}
+
 /* With DisRETC a return has its TIP: a bit for it tells that bytes are missing. */
 Test(flow, no_return_compression)
 {
