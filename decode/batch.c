@@ -73,19 +73,29 @@ static void capture_fail(struct capture *c, const char *why)
 
 static struct batch *collecting; /* nftw has no context argument */
 
+static bool ends_in(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+
+	return length > end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static bool is_named_as_capture(const char *base)
+{
+	/* perf.data.old is one, perf.data.fxt.gz and perf.data.json are results. */
+	if (strncmp(base, "perf.data", 9) == 0)
+		return !strstr(base, ".fxt") && !ends_in(base, ".json");
+	return ends_in(base, ".data") || ends_in(base, ".tar.zst");
+}
+
 static int collect(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	const char *base = path + at->base;
-	size_t length = strlen(base);
-
-	(void)st;
-	bool named = strncmp(base, "perf.data", 9) == 0 ||
-		     (length > 5 && strcmp(base + length - 5, ".data") == 0) ||
-		     (length > 8 && strcmp(base + length - 8, ".tar.zst") == 0);
-	bool is_dir = type == FTW_D;
+	bool named = is_named_as_capture(base), is_dir = type == FTW_D;
+	/* A link that leads nowhere is a capture that cannot be read; a FIFO is none. */
+	bool is_file = type == FTW_SLN || (type == FTW_F && S_ISREG(st->st_mode));
 	/* A directory is a capture when it is a bundle or perf's directory format. */
-	bool is_capture =
-		is_dir ? at->level > 0 && (bundle_is(path) || named) : type == FTW_F && named;
+	bool is_capture = is_dir ? at->level > 0 && (bundle_is(path) || named) : is_file && named;
 	if (is_capture) {
 		struct capture c = {.path = strdup(path), .from_child = -1};
 
@@ -123,7 +133,7 @@ static enum err batch_read_list(struct batch *b, const char *list, struct error 
 					list);
 			break;
 		}
-		line[strcspn(line, "\n")] = '\0';
+		line[strcspn(line, "\r\n")] = '\0';
 		if (line[0] == '\0' || line[0] == '#')
 			continue;
 		struct capture c = {.path = strdup(line), .from_child = -1};
@@ -159,6 +169,22 @@ static int capture_name_order(const void *a, const void *b)
 	int order = strcmp((*x)->name, (*y)->name);
 
 	return order ? order : strcmp((*x)->path, (*y)->path);
+}
+
+/* The report would take the place of a capture. */
+static enum err batch_check_report(const struct batch *b, struct error *error)
+{
+	struct stat report, capture;
+
+	if (!b->o->report_junit || stat(b->o->report_junit, &report) != 0)
+		return ERR_NONE;
+	for (size_t i = 0; i < b->captures.count; i++)
+		if (stat(b->captures.items[i].path, &capture) == 0 &&
+		    capture.st_dev == report.st_dev && capture.st_ino == report.st_ino)
+			return error_set(error, ERR_USAGE,
+					 "%s: is what is decoded; it would be overwritten",
+					 b->o->report_junit);
+	return ERR_NONE;
 }
 
 /* Of captures whose results would have the same name, only the first is decoded. */
@@ -454,6 +480,8 @@ enum err batch_run(const struct options *o, void (*prepare)(void), int *status, 
 	size_t at_once = o->jobs ? o->jobs : cpus > 0 ? (size_t)cpus : 1, running = 0;
 	enum err err = batch_list(&b, error);
 
+	if (err == ERR_NONE)
+		err = batch_check_report(&b, error);
 	if (err == ERR_NONE && mkdir(o->output, 0777) != 0 && errno != EEXIST)
 		err = error_set(error, ERR_IO, "%s: %s", o->output, strerror(errno));
 	for (size_t i = 0; err == ERR_NONE && i < b.captures.count; i++) {

@@ -261,7 +261,11 @@ static enum err pipeline_open_output(struct pipeline *p)
 	for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
 		if (paths[i] && input_is(&p->in, p->o, paths[i]))
 			return error_set(p->error, ERR_UNSUPPORTED,
-					 "%s: is what is decoded; it would be overwritten", paths[i]);
+					 "%s: is what is decoded; it would be overwritten",
+					 paths[i]);
+	if (paths[1] && strcmp(paths[0], paths[1]) == 0 && strcmp(paths[0], "-") != 0)
+		return error_set(p->error, ERR_USAGE, "%s: for --stats and for the output",
+				 paths[1]);
 	enum err err =
 		output_open(pipeline_output_path(p->o), p->o->dump ? OUTPUT_TEXT : OUTPUT_BINARY,
 			    pipeline_jobs(p->o), &p->out, p->error);
@@ -346,7 +350,7 @@ static enum err pipeline_write(struct pipeline *p)
 	else if (err == ERR_NONE)
 		err = trace_fxt_write(&p->trace, &names, &fxt, p->out, &p->stats.fxt, p->error);
 	if (err == ERR_NONE)
-		err = output_commit(p->out, p->error);
+		err = output_finish(p->out, p->error);
 	if (err == ERR_NONE) {
 		p->stats.output = pipeline_output_path(o);
 		p->stats.output_bytes = output_bytes(p->out);
@@ -364,6 +368,11 @@ static enum err pipeline_report(struct pipeline *p, struct pipeline_result *resu
 	result->loss_percent = stats_loss_percent(&p->trace);
 	if (p->stats_out)
 		err = stats_write_json(&p->stats, &p->trace, &names, p->stats_out, p->error);
+	/* All outputs or none. */
+	if (err == ERR_NONE && p->stats_out)
+		err = output_finish(p->stats_out, p->error);
+	if (err == ERR_NONE)
+		err = output_commit(p->out, p->error);
 	if (err == ERR_NONE && p->stats_out)
 		err = output_commit(p->stats_out, p->error);
 	if (err == ERR_NONE)

@@ -221,8 +221,10 @@ static void output_forget_temporary(struct output *o)
 	o->temporary = NULL;
 }
 
-enum err output_commit(struct output *o, struct error *error)
+enum err output_finish(struct output *o, struct error *error)
 {
+	if (o->fd < 0)
+		return ERR_NONE;
 	if (o->stream_error.code != ERR_NONE)
 		return error_set(error, o->stream_error.code, "%s", o->stream_error.message);
 	enum err err = o->pending.bytes ? output_put(o, &o->pending, error) : ERR_NONE;
@@ -235,6 +237,15 @@ enum err output_commit(struct output *o, struct error *error)
 	o->fd = -1;
 	if (fd != STDOUT_FILENO && close(fd) != 0)
 		return error_set(error, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
+	return ERR_NONE;
+}
+
+enum err output_commit(struct output *o, struct error *error)
+{
+	enum err err = output_finish(o, error);
+
+	if (err != ERR_NONE)
+		return err;
 	if (o->temporary && rename(o->temporary->path, o->target) != 0)
 		return error_set(error, ERR_IO, "%s: cannot rename the finished file: %s", o->path,
 				 strerror(errno));

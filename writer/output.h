@@ -35,10 +35,12 @@ MUST_CHECK enum err output_drain(struct output *o, struct error *error);
 /* A stream whose bytes go to the output, for code that prints. The caller closes it before
  * output_commit(), which tells what failed in it. Not together with output_put(). */
 MUST_CHECK enum err output_stream(struct output *o, FILE **stream, struct error *error);
-/* Everything is on its way to the disk and the file has its name. */
+/* Everything is on its way to the disk, output_bytes() is final; the file has no name yet. */
+MUST_CHECK enum err output_finish(struct output *o, struct error *error);
+/* The same, and the file has its name. */
 MUST_CHECK enum err output_commit(struct output *o, struct error *error);
 void output_free(struct output *o);
-/* Bytes written so far (compressed, where it is); final after output_commit(). */
+/* Bytes written so far (compressed, where it is). */
 uint64_t output_bytes(const struct output *o);
 const char *output_path(const struct output *o);
 

@@ -429,20 +429,22 @@ static const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
+/* Three digits, in the unit that leaves up to three before the point. */
+static void summary_number(struct buffer *text, double number, const char *const *units,
+			   size_t unit_count)
+{
+	size_t unit = 0;
+
+	for (; number >= 999.5 && unit + 1 < unit_count; unit++)
+		number /= 1000;
+	buffer_printf(text, number >= 999.5 ? "%.0f %s" : "%.3g %s", number, units[unit]);
+}
+
 static void summary_time(struct buffer *text, uint64_t ns)
 {
-	static const struct {
-		double unit;
-		const char *name;
-	} units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+	static const char *const units[] = {"ns", "us", "ms", "s"};
 
-	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-		if ((double)ns >= units[i].unit) {
-			buffer_printf(text, "%.3g %s", (double)ns / units[i].unit, units[i].name);
-			return;
-		}
-	}
-	buffer_printf(text, "%" PRIu64 " ns", ns);
+	summary_number(text, (double)ns, units, sizeof units / sizeof units[0]);
 }
 
 /* " (0.04 %)", " (3.2 %)", " (47 %)" */
@@ -456,14 +458,8 @@ static void summary_percent(struct buffer *text, uint64_t part, uint64_t whole)
 static void summary_size(struct buffer *text, uint64_t bytes)
 {
 	static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-	double size = (double)bytes;
-	size_t unit = 0;
 
-	while (size >= 1000 && unit + 1 < sizeof units / sizeof units[0]) {
-		size /= 1000;
-		unit++;
-	}
-	buffer_printf(text, unit ? "%.3g %s" : "%.0f %s", size, units[unit]);
+	summary_number(text, (double)bytes, units, sizeof units / sizeof units[0]);
 }
 
 static void summary_losses(const struct totals *totals, struct buffer *text)
