@@ -129,6 +129,15 @@ bool strand_switched_out(const struct strand *s, uint64_t until_ns)
 	return false;
 }
 
+uint64_t strand_ran_until(const struct strand *s, uint64_t until_ns)
+{
+	const struct task_switch *sw, *last = NULL;
+
+	for (size_t at = s->next_switch; (sw = strand_switch_at(s, at, until_ns)); at++)
+		last = sw;
+	return last && !last->in && last->time_ns >= s->off_ns ? last->time_ns : until_ns;
+}
+
 bool strand_had_silent_stay(const struct strand *s, uint64_t *since_ns)
 {
 	const struct task_switch *sw, *next;

@@ -38,6 +38,8 @@ bool strand_lost_while_off(const struct strand *s, bool this_stay, uint64_t *los
 			   unsigned *cause);
 /* Is or was the thread switched out since strand.off_ns (until `until_ns`)? */
 bool strand_switched_out(const struct strand *s, uint64_t until_ns);
+/* When the thread left its last CPU, if between strand.off_ns and `until_ns`; else until_ns. */
+uint64_t strand_ran_until(const struct strand *s, uint64_t until_ns);
 /* Had the thread a whole stay on a CPU since strand.off_ns? Of that there is no trace. Its start. */
 bool strand_had_silent_stay(const struct strand *s, uint64_t *since_ns);
 /* Tracing of the thread begins though it was on: was the thread switched out meanwhile, so that

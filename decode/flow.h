@@ -46,6 +46,7 @@ enum flow_kind {
 	FLOW_FREQUENCY, /* CBR: data = core:bus ratio */
 	FLOW_POWER,     /* MWAIT, PWRE, PWRX, EXSTOP: data = packet kind */
 	FLOW_EVENT,     /* CFE/EVD */
+	FLOW_STILL_LOST,/* the trace ends behind a gap whose end was not found: lost up to here */
 	FLOW_KIND_COUNT
 };
 

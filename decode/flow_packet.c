@@ -42,6 +42,7 @@ static void lose(struct flow *f, enum loss cause)
 	flow_note_lost_bits(f, f->tnt);
 	f->state = FLOW_STATE_LOST;
 	f->gap = cause;
+	f->lost_ns = flow_time_now(&f->time);
 	f->tnt = TNT_EMPTY;
 	f->async = false;
 	f->bind = 0;
@@ -523,6 +524,16 @@ void flow_start_piece(struct flow *f)
 	}
 }
 
+/* No later piece tells for how long execution was lost. */
+static void tell_still_lost(struct flow *f)
+{
+	uint64_t now = flow_time_now(&f->time);
+
+	if (f->state == FLOW_STATE_LOST && f->piece->next_time_ns == TIME_NONE &&
+	    now != TIME_NONE && now > f->lost_ns)
+		flow_emit(f, FLOW_STILL_LOST, 0, 0, 0, 0);
+}
+
 void flow_end_piece(struct flow *f)
 {
 	if (f->err == ERR_NONE && f->state == FLOW_STATE_ON && !f->async &&
@@ -534,5 +545,6 @@ void flow_end_piece(struct flow *f)
 	}
 	if (f->err == ERR_NONE && f->piece->cut_behind)
 		flow_gap(f, f->piece->cut_behind, f->state == FLOW_STATE_ON ? f->node : 0, 0);
+	tell_still_lost(f);
 	flow_time_finish(&f->time, f->events, f->event_count, f->ordinal, f->piece->next_time_ns);
 }

@@ -98,6 +98,7 @@ struct flow {
 
 	/* in a gap */
 	enum loss gap;
+	uint64_t lost_ns;                  /* when it began */
 	uint64_t lost_tnt;                 /* the last TNT seen in it */
 	uint8_t lost_bits[FLOW_LOST_BITS]; /* TNT bits since the gap began or the last TIP in it */
 	unsigned lost_bit_count;

@@ -138,6 +138,15 @@ static void strand_event(struct strand *s, const struct flow_event *e)
 		vec_last(&s->thread->segments)->edges++;
 }
 
+/* The trace ends. The thread may have left the CPU before, or go on on another one. */
+static void strand_still_lost(struct strand *s, uint64_t time_ns)
+{
+	uint64_t until = strand_ran_until(s, time_ns);
+
+	if (s->state == STRAND_LOST && until > s->now_ns)
+		s->now_ns = until;
+}
+
 /* ---- tasks of a CPU ---- */
 
 static bool strand_in_kernel(const struct strand *s)
@@ -245,6 +254,11 @@ enum err weaver_events(struct weaver *w, const struct aux_buffer *buffer, const 
 				i = tree->end_event - stay->first_event - 1;
 				continue;
 			}
+		}
+		if (e->kind == FLOW_STILL_LOST) {
+			if (s)
+				strand_still_lost(s, e->time_ns);
+			continue;
 		}
 		if (losses && (losses->open || e->kind == FLOW_GAP))
 			weave_note_loss(&w->weave, losses, e);

@@ -116,6 +116,9 @@ static const struct flow_case cases[] = {
 	{"code is missing: one gap, then the next TIP",
 	 START("70") "02a3ffffffffffff" TIP("75") TIP("05"), 0,
 	 "task 1; sync 70; call 70-fff; gap missing code at fff; resume 75; return! 75-5; "},
+	{"code is missing up to the end: for as long as times follow",
+	 START("70") "06" TSC("d007") TSC("b80b"), 0,
+	 "task 1; sync 70; call 70-fff; gap missing code at fff; still lost; "},
 	{"bytes that are no instruction", START("68") "06", 0,
 	 "task 1; sync 68; gap trace and code disagree at 68; "},
 	{"a bit where a TIP is needed",
@@ -237,6 +240,7 @@ static void put_event(struct fixture *f, const struct flow_event *e)
 		put(f, "ptwrite %s %" PRIx64 "; ", place(t.hot[e->from].ip),
 		    flow_payloads(f->flow)[e->data]);
 		return;
+	case FLOW_STILL_LOST: put(f, "still lost; "); return;
 	case FLOW_STEP: return;
 	}
 	cr_assert_not_null(names[e->kind], "event %d", e->kind);

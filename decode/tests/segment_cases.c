@@ -27,6 +27,7 @@
  *     TIME call|icall|ret|jmp|ijmp|step|entry|intr|exit FROM TO
  *     TIME gap CAUSE [FROM [ret]]     ret: FROM is a return, whose target is not known
  *     TIME tx begin|commit|abort [TO]
+ *     TIME lost                       the trace ends behind a gap
  *     expect
  *     START..END NAME [marks]         two blanks a level; an inlined frame is (NAME)
  *
@@ -231,13 +232,14 @@ static void story_event(struct story *s, char **words, int count)
 		     {"resume", FLOW_RESUME, 0},
 		     {"end", FLOW_END, 0},
 		     {"gap", FLOW_GAP, 0},
-		     {"tx", FLOW_TX_BEGIN, 0}};
+		     {"tx", FLOW_TX_BEGIN, 0},
+		     {"lost", FLOW_STILL_LOST, 0}};
 	struct flow_event e = {.time_ns = strtoull(words[0], NULL, 10)};
 	size_t k = 0;
 
 	while (k < sizeof kinds / sizeof *kinds && strcmp(words[1], kinds[k].word) != 0)
 		k++;
-	if (k == sizeof kinds / sizeof *kinds || count < 3)
+	if (k == sizeof kinds / sizeof *kinds || (count < 3 && kinds[k].kind != FLOW_STILL_LOST))
 		story_fail(s, "no such event");
 	e.kind = kinds[k].kind;
 	switch (e.kind) {
@@ -262,6 +264,7 @@ static void story_event(struct story *s, char **words, int count)
 							   : FLOW_TX_ABORT;
 		e.to = count > 3 ? story_node(s, words[3]) : 0;
 		break;
+	case FLOW_STILL_LOST: break;
 	default:
 		if (count < 4)
 			story_fail(s, "an edge needs FROM and TO");
