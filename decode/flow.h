@@ -90,7 +90,8 @@ struct flow_piece {
 	const struct aux_buffer *buffer;
 	uint64_t next_sync_ip;        /* ip of the FUP in the next piece's PSB+: where this one ends;
 	                                 0 = none or tracing off there */
-	uint64_t start_time_ns;       /* of the cut, where no PSB follows it; TIME_NONE = unknown */
+	uint64_t start_time_ns;       /* of the cut, where no PSB follows it, or the earliest, where
+	                                 its PSB+ has an impossible time; TIME_NONE = unknown */
 	uint64_t header_time_ns;      /* as its PSB+ says it; TIME_NONE = unknown or impossible */
 	int64_t time_bias_ns;         /* to add to its times, so that they fit those around */
 	uint64_t next_time_ns;        /* first known time of the next piece; TIME_NONE = none */

@@ -132,6 +132,15 @@ static bool time_is_possible(const struct finder *f, uint64_t time_ns)
 	return time_ns >= t.earliest_ns && time_ns <= t.latest_ns;
 }
 
+/* When a piece whose own first time is damaged begins, at the earliest. */
+static uint64_t earliest_start(const struct finder *f)
+{
+	for (size_t i = f->out->items.count; i-- > 0;)
+		if (f->out->items.items[i].header_time_ns != TIME_NONE)
+			return f->out->items.items[i].header_time_ns;
+	return f->sideband->first_ns;
+}
+
 static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 {
 	struct flow_piece piece = {.count = end - off,
@@ -185,6 +194,8 @@ static bool add_piece(struct finder *f, uint64_t off, uint64_t end)
 	}
 	if (time_is_possible(f, time_ns))
 		piece.header_time_ns = time_ns;
+	else if (time_ns != TIME_NONE && piece.start_time_ns == TIME_NONE)
+		piece.start_time_ns = earliest_start(f);
 	f->cut = LOSS_NONE;
 	f->cut_ns = TIME_NONE;
 	f->first = false;

@@ -205,3 +205,21 @@ Test(piece, impossible_times_are_unknown)
 	cr_expect_eq(p[6].next_time_ns, TIME_NONE);
 	done(&f);
 }
+
+Test(piece, behind_an_impossible_time_it_begins_at_the_earliest)
+{
+	static const uint16_t times[8] = {60000, 200, 300, 60000, 500, 600, 700, 800};
+	struct fixture f;
+
+	init(&f, times);
+	f.sideband.clock.time_mult = 1000000;
+	f.sideband.first_ns = 150000000;
+	f.sideband.last_ns = 900000000;
+	add_extent(&f, 0, sizeof f.bytes);
+	const struct flow_piece *p = find(&f, 8);
+	cr_expect_eq(p[0].header_time_ns, TIME_NONE);
+	cr_expect_eq(p[0].start_time_ns, 150000000);
+	cr_expect_eq(p[1].start_time_ns, TIME_NONE);
+	cr_expect_eq(p[3].start_time_ns, 300000000);
+	done(&f);
+}
