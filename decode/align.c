@@ -105,12 +105,14 @@ static bool aligner_match_all(struct aligner *a, const uint32_t *p, size_t n, co
 {
 	bool ok = aligner_match(a, q, m, p, n);
 
-	for (size_t h = 0; ok && h < n; h++) { /* q[0] at or inside p[0] */
+	for (size_t h = a->cut; ok && h < n; h++) { /* q[0] at or inside p[0] */
 		size_t possible = m < n - h ? m : n - h, agree = a->z.items[m + 1 + h];
 
 		alignment_offer(best, a, level + (long)h, agree < possible ? agree : possible,
 				possible);
 	}
+	if (a->cut)
+		return ok;
 	ok = ok && aligner_match(a, p, n, q, m);
 	for (size_t h = 1; ok && h < m; h++) { /* h levels lie beneath all of A */
 		size_t possible = n < m - h ? n : m - h, agree = a->z.items[n + 1 + h];
@@ -149,7 +151,7 @@ static enum pair aligner_pair(struct aligner *a, size_t at, const struct level *
 static void aligner_match_each(struct aligner *a, size_t n, long level, struct alignment *best)
 {
 	long top = (long)a->chain.count - 1, m = (long)a->levels.count;
-	long low = level - (m - 1), high = level + (long)n - 1;
+	long low = a->cut ? level + 1 : level - (m - 1), high = level + (long)n - 1;
 	size_t compared = 0;
 
 	for (long away = 0; compared<COMPARED_MAX; away = away> 0 ? -away : 1 - away) {
@@ -177,6 +179,8 @@ bool aligner_allows(struct aligner *a, long depth)
 {
 	long top = (long)a->chain.count - 1, m = (long)a->levels.count;
 
+	if (!aligner_sees(a, depth))
+		return false;
 	for (long i = m; i > 0; i--) {
 		long k = depth - i + 1; /* the frame that returned into level i */
 		enum pair pair =
@@ -303,7 +307,8 @@ static bool aligner_step(struct aligner *a, const struct join *join, struct alig
 		break;
 	default: break;
 	}
-	if (next == 0 || best->depth < 0 || a->g.cold[next].ip != a->g.cold[join->resumed_at].ip)
+	if (next == 0 || best->depth < 0 || !aligner_sees(a, best->depth) ||
+	    a->g.cold[next].ip != a->g.cold[join->resumed_at].ip)
 		return false;
 	/* The frame called in between has no counterpart. */
 	best->innermost = aligner_innermost(a, best->depth);

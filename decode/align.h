@@ -1,6 +1,7 @@
 /* At which depth of the stack before a loss does the part known behind it stand?
  *
- *     chain     A's open frames, innermost first: Xn .. X0, each but X0 waits at a known node
+ *     chain     A's open frames, innermost first: Xn .. X0, each but X0 waits at a known node;
+ *               if it was cut, X0 has callers, and stays open with them
  *     levels    B's: L1 .. Lm, what its returns past the bottom landed in; L0 is where it starts
  *
  * The depth K puts L0 at the level of X(K); L(i) stands at that of X(K-i). */
@@ -31,6 +32,7 @@ struct aligner {
 	struct graph *graph;
 	struct graph_tables g;
 	VEC(struct chain_frame) chain;
+	bool cut; /* A has frames further out than the chain, which stay open */
 	VEC(struct level) levels;
 	uint32_t first_func; /* of L0; 0 = unknown */
 	bool has_first;      /* L0 is drawn */
@@ -58,6 +60,11 @@ struct alignment {
 bool aligner_find(struct aligner *a, const struct join *join, struct alignment *best);
 /* Do the outermost levels that both sides know agree, if there are any? */
 bool aligner_allows(struct aligner *a, long depth);
+/* Is the outermost frame of a chain that was cut one further out than all levels? */
+static inline bool aligner_sees(const struct aligner *a, long depth)
+{
+	return !a->cut || depth > (long)a->levels.count;
+}
 /* How far in the levels can be those of A: where a return address in the overlap disagrees,
  * all further in are others. */
 long aligner_innermost(const struct aligner *a, long depth);

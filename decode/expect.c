@@ -199,7 +199,8 @@ bool joiner_search(struct joiner *j, size_t s, struct alignment *a)
 	if (!paths_find(&j->paths, &j->known, &path))
 		return false;
 	frames = j->paths.frames.items;
-	if (path.kept < 0 || frames[path.frame].depth - path.kept > EXPECTED_MAX)
+	if (path.kept < 0 || frames[path.frame].depth - path.kept > EXPECTED_MAX ||
+	    !aligner_sees(&j->known, frames[path.frame].depth))
 		return true;
 	a->evidence = JOIN_PATH;
 	a->depth = frames[path.frame].depth;
@@ -218,7 +219,7 @@ bool joiner_search(struct joiner *j, size_t s, struct alignment *a)
 bool joiner_expect_same(struct joiner *j, size_t s, const struct alignment *a)
 {
 	const struct join *join = &j->thread->joins.items[j->thread->segments.items[s].join];
-	long top = (long)j->known.chain.count - 1, depth = 0;
+	long top = (long)j->known.chain.count - 1, depth = j->known.cut;
 	long open = a->depth - (long)j->known.levels.count;
 	uint64_t gap = join->resumed_ns - join->lost_ns;
 	bool ok = true;

@@ -14,8 +14,10 @@
 #include "decode/joiner.h"
 
 enum {
-	CHAIN_MAX = 1 << 16, /* frames of a stack looked at, from the innermost out */
-	LOOK_BACK = 8,       /* segments that a join may reach over */
+	CHAIN_MAX = 1 << 16,      /* frames of a stack looked at, from the innermost out */
+	CHAIN_NEAR = 1 << 8,      /* and when ALL_FRAMES_MAX further out were */
+	ALL_FRAMES_MAX = 1 << 22, /* in all of a trace */
+	LOOK_BACK = 8,            /* segments that a join may reach over */
 };
 
 node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *c)
@@ -32,16 +34,32 @@ node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct c
 	}
 }
 
-/* Physical open rows from `top` outward. */
-static bool joiner_chain(struct joiner *j, uint32_t top)
+/* `count` frames or levels are looked at. */
+static void joiner_charge(struct joiner *j, size_t count)
 {
+	uint64_t far = count > j->limits.near ? count - j->limits.near : 0;
+
+	j->limits.frames -= far < j->limits.frames ? far : j->limits.frames;
+}
+
+/* Physical open rows from `top` outward: all levels and `more` must have their counterparts. */
+static bool joiner_chain(struct joiner *j, uint32_t top, size_t more)
+{
+	size_t limit =
+		(j->limits.frames ? CHAIN_MAX : j->limits.near) + 1 + more + j->known.levels.count;
+
 	j->known.chain.count = 0;
+	j->known.cut = false;
 	j->top = joiner_row(j, top);
-	for (uint32_t row = joiner_row(j, top);
-	     row != CALL_NONE && j->known.chain.count < CHAIN_MAX;
+	for (uint32_t row = joiner_row(j, top); row != CALL_NONE;
 	     row = joiner_row(j, j->thread->calls.items[row].parent)) {
 		if (j->thread->calls.items[row].kind == CALL_INLINED)
 			continue;
+		if (j->known.chain.count == limit) {
+			vec_last(&j->known.chain)->wait = 0; /* in a frame that is not seen */
+			j->known.cut = true;
+			break;
+		}
 		struct chain_frame frame = {.row = row,
 					    .func = joiner_func(j, row),
 					    .wait = join_waits_at(j->known.graph, j->known.g,
@@ -49,6 +67,7 @@ static bool joiner_chain(struct joiner *j, uint32_t top)
 		if (!vec_push(&j->known.chain, frame))
 			return false;
 	}
+	joiner_charge(j, j->known.chain.count);
 	return true;
 }
 
@@ -121,8 +140,16 @@ static bool joiner_try(struct joiner *j, size_t s, size_t from, enum effort effo
 	*joined = false;
 	if (memory_limit_is_passed(j->trace->memory))
 		return false;
-	if (!joiner_chain(j, segments[from].top_call) || !joiner_levels(j, s))
+	/* Levels cannot be cut: those further in would lie beneath what is not looked at. */
+	size_t beneath = j->beneath[s].rows.count;
+	bool too_far = beneath > j->limits.near && j->limits.frames == 0;
+	joiner_charge(j, beneath);
+	j->known.levels.count = 0;
+	if ((!too_far && !joiner_levels(j, s)) ||
+	    !joiner_chain(j, segments[from].top_call, from + 1 == s ? join->unwound : 0))
 		return false;
+	if (too_far)
+		return true;
 	if (from + 1 == s)
 		joiner_skip(j, join->unwound);
 	j->known.lost_at = from + 1 == s && !join->unwound ? join->lost_at : 0;
@@ -204,12 +231,18 @@ static bool joiner_keep_bottom(struct joiner *j, size_t s)
 		from--;
 	if (from == s || !t->segments.items[from].bottom)
 		return true;
-	if (!joiner_chain(j, t->segments.items[s - 1].top_call) || !joiner_levels(j, s))
+	if (!joiner_levels(j, s) || !joiner_chain(j, t->segments.items[s - 1].top_call, 0))
 		return false;
 	j->known.lost_at = j->known.resumed_at = 0;
 	if (j->known.chain.count == 0)
 		return true;
-	uint32_t row = vec_last(&j->known.chain)->row;
+	uint32_t row = joiner_outermost(j, vec_last(&j->known.chain)->row);
+	if (j->known.cut) { /* only that one matters */
+		j->known.chain.items[0] =
+			(struct chain_frame){.row = row, .func = joiner_func(j, row)};
+		j->known.chain.count = 1;
+		j->known.cut = false;
+	}
 	if (t->calls.items[row].flags & (CALL_ROOT | CALL_SWITCHED) || joiner_home(j, row) != from)
 		return true;
 	long outermost = (long)j->known.levels.count;
@@ -281,7 +314,7 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 	bool ok = true, joined;
 
 	j->thread = t;
-	j->home.count = j->found = 0;
+	j->home.count = j->found = j->still_open.count = 0;
 	j->beneath = calloc(t->segments.count, sizeof *j->beneath);
 	ok = j->beneath != NULL &&
 	     (t->joins.count == 0 ||
@@ -307,6 +340,7 @@ static enum err join_thread(struct joiner *j, struct thread *t)
 			ok = joiner_keep_bottom(j, s);
 	for (size_t s = 0; ok && s < t->segments.count; s++)
 		joiner_name_passed(j, &t->segments.items[s], false);
+	joiner_extend_open(j);
 	ok = ok && joiner_final_roots(j);
 	if (ok && t->joins.count)
 		joiner_extend_inlined(t);
@@ -329,7 +363,14 @@ static bool thread_has_unknown(const struct thread *t)
 
 enum err join_trace(struct trace *trace, struct graph *graph)
 {
-	struct joiner j = {.trace = trace, .known = {.graph = graph, .g = graph_tables(graph)}};
+	return join_trace_within(trace, graph, (struct join_limits){ALL_FRAMES_MAX, CHAIN_NEAR});
+}
+
+enum err join_trace_within(struct trace *trace, struct graph *graph, struct join_limits limits)
+{
+	struct joiner j = {.trace = trace,
+			   .limits = limits,
+			   .known = {.graph = graph, .g = graph_tables(graph)}};
 	enum err err = ERR_NONE;
 	bool losses = false;
 
@@ -348,6 +389,7 @@ enum err join_trace(struct trace *trace, struct graph *graph)
 	reach_done(&j.reach);
 	paths_done(&j.paths);
 	vec_done(&j.home);
+	vec_done(&j.still_open);
 	callers_done(&j.callers);
 	lifetimes_done(&j.lifetimes);
 	return err;

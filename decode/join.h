@@ -18,6 +18,17 @@
 
 /* Joins the segments of all threads and makes the trace's order final (trace.h). */
 MUST_CHECK enum err join_trace(struct trace *trace, struct graph *graph);
+
+/* Thousands of losses in deep stacks must not take forever: of each stack only the innermost
+ * frames are looked at once so many further out were, in all of a trace. The rest stays open. */
+struct join_limits {
+	uint64_t frames; /* further out than `near`, in all of a trace */
+	uint32_t near;   /* frames that are looked at for each join in any case */
+};
+
+/* join_trace with other limits than its own. */
+MUST_CHECK enum err join_trace_within(struct trace *trace, struct graph *graph,
+				      struct join_limits limits);
 /* The node where a call goes on after its return; 0 = unknown. */
 node_id join_waits_at(struct graph *graph, struct graph_tables g, const struct call *call);
 

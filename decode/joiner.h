@@ -7,6 +7,7 @@
 #include "decode/align.h"
 #include "decode/callers.h"
 #include "decode/goes_on.h"
+#include "decode/join.h"
 #include "decode/lifetime.h"
 #include "decode/path.h"
 #include "decode/precedent.h"
@@ -25,9 +26,18 @@ struct root_home {
 	uint32_t order; /* of the roots of a segment that found last is the outermost */
 };
 
+/* The frames from `row` out go on at least until then, though no join has looked at them. */
+struct still_open {
+	uint64_t until_ns;
+	uint32_t row;
+	uint16_t marks;
+};
+
 struct joiner {
 	struct trace *trace;
 	struct thread *thread;
+	struct join_limits limits; /* what is left of them */
+	VEC(struct still_open) still_open;
 	struct callers callers;
 	struct lifetimes lifetimes;
 	struct precedents precedents;
@@ -79,6 +89,10 @@ static inline uint32_t segment_first_row(const struct thread *t, const struct se
 bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a);
 /* Gives all outermost rows of segment s a parent; returns when the last of them ends. */
 uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent);
+/* Carries out what all joins left to do further out than their chains. */
+void joiner_extend_open(struct joiner *j);
+/* The outermost row that is known around a row. */
+uint32_t joiner_outermost(const struct joiner *j, uint32_t row);
 /* The segment that an outermost row belongs to. */
 uint32_t joiner_home(const struct joiner *j, uint32_t row);
 

@@ -2,6 +2,8 @@
  * one beneath all that A knows becomes a root of the segment in which A's outermost frame is. */
 #include "decode/joiner.h"
 
+#include <stdlib.h>
+
 enum {
 	INLINE_DEPTH_MAX = 64,
 	PRECEDENTS_MIN = 4,  /* fewer prove nothing */
@@ -181,8 +183,7 @@ uint64_t joiner_base(struct joiner *j, size_t s, uint32_t parent)
 	return end_ns;
 }
 
-/* The outermost row that is known around a row. */
-static uint32_t joiner_outermost(const struct joiner *j, uint32_t row)
+uint32_t joiner_outermost(const struct joiner *j, uint32_t row)
 {
 	for (uint32_t parent = row; parent != CALL_NONE;
 	     parent = joiner_row(j, j->thread->calls.items[row].parent))
@@ -231,6 +232,39 @@ static void joiner_explain(struct joiner *j, struct join *join, const struct ali
 		join->like = j->recalled.situations ? j->recalled.situations : j->recalled.beneath;
 }
 
+static int still_open_order(const void *a, const void *b)
+{
+	const struct still_open *x = a, *y = b;
+
+	if (x->until_ns != y->until_ns)
+		return x->until_ns > y->until_ns ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+void joiner_extend_open(struct joiner *j)
+{
+	struct call *calls = j->thread->calls.items;
+
+	if (j->still_open.count)
+		qsort(j->still_open.items, j->still_open.count, sizeof *j->still_open.items,
+		      still_open_order);
+	/* The latest first: where a row lasts as long, so do all further out. */
+	for (size_t i = 0; i < j->still_open.count; i++) {
+		const struct still_open *o = &j->still_open.items[i];
+
+		for (uint32_t row = joiner_row(j, o->row); row != CALL_NONE;
+		     row = joiner_row(j, calls[row].parent)) {
+			if (calls[row].kind == CALL_INLINED)
+				continue; /* joiner_extend_inlined */
+			if (calls[row].end_ns >= o->until_ns)
+				break;
+			calls[row].end_ns = o->until_ns;
+			calls[row].flags |= (uint16_t)(o->marks | CALL_END_INFERRED);
+		}
+	}
+	j->still_open.count = 0;
+}
+
 bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 {
 	struct thread *t = j->thread;
@@ -255,6 +289,12 @@ bool joiner_apply(struct joiner *j, size_t s, const struct alignment *a)
 		x->flags |= (uint16_t)(marks | CALL_END_INFERRED);
 		join->kept++;
 	}
+	if (j->known.cut)
+		ok = vec_push(
+			&j->still_open,
+			((struct still_open){open_until_ns,
+					     t->calls.items[j->known.chain.items[top].row].parent,
+					     (uint16_t)marks}));
 	if (a->depth < outermost) { /* L(K+1) and those beyond lie beneath A */
 		uint32_t last = home;
 

@@ -20,6 +20,7 @@
  *     runs TIME CPU N                 from then on the CPU runs task N: sorted by CPU and time
  *     sample TIME IP...               a sample of task 1 with a call chain, innermost first
  *     filter                          an address filter was set
+ *     near N                          joins look at N frames of a stack, and the levels' own
  *     space N                         ips named from here on lie in another address space
  *     cpu N / run N                   the events from here on are of that CPU's buffer, task N
  *     TIME begin|sync|resume TO
@@ -61,6 +62,7 @@ struct story {
 	struct space spaces[SPACES_MAX];
 	uint64_t chains[256];
 	size_t chain_count;
+	struct join_limits limits; /* near = 0: join_trace's own */
 	struct flow_event events[NODES_MAX];
 	uint8_t cpus[NODES_MAX]; /* of each event */
 	size_t count;
@@ -458,6 +460,8 @@ static void story_line(struct story *s, char *line)
 		return;
 	if (count == 1 && strcmp(words[0], "filter") == 0)
 		s->sideband.config.filter = (str_id){1};
+	else if (count == 2 && strcmp(words[0], "near") == 0)
+		s->limits.near = (uint32_t)atoi(words[1]);
 	else if (count == 1)
 		story_fail(s, "cannot read this line");
 	else if (!story_code(s, words, count) && !story_sideband(s, words, count))
@@ -613,7 +617,8 @@ static void story_trace(struct story *s, struct trace *trace, bool with_trees)
 	if ((with_trees && tree_builder_new(&graph, &b) != ERR_NONE) ||
 	    weaver_new(&s->sideband, &symbols, &graph, trace, &w) != ERR_NONE ||
 	    story_weave(s, w, b) != ERR_NONE || weaver_finish(w) != ERR_NONE ||
-	    join_trace(trace, &graph) != ERR_NONE ||
+	    (s->limits.near ? join_trace_within(trace, &graph, s->limits)
+			    : join_trace(trace, &graph)) != ERR_NONE ||
 	    anchor_trace(trace, &graph, &s->sideband) != ERR_NONE)
 		story_fail(s, "the builder failed");
 	weaver_free(w);

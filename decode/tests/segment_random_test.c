@@ -185,8 +185,10 @@ static size_t weave(struct weaver *w, const struct aux_buffer *buffers, const ui
 	return tree_count;
 }
 
+/* `near` = how many frames of a stack the joins look at; 0 = all. */
 static void make_trace(const struct sideband *sideband, const uint8_t *cpus,
-		       const struct flow_event *events, struct trace *trace, size_t *tree_count)
+		       const struct flow_event *events, uint32_t near, struct trace *trace,
+		       size_t *tree_count)
 {
 	struct tree_builder *b = NULL;
 	struct weaver *w = NULL;
@@ -198,13 +200,14 @@ static void make_trace(const struct sideband *sideband, const uint8_t *cpus,
 	if (tree_count)
 		*tree_count += trees;
 	cr_assert_eq(weaver_finish(w), ERR_NONE);
-	cr_assert_eq(join_trace(trace, &graph), ERR_NONE);
+	struct join_limits limits = {.frames = near ? 0 : UINT64_MAX, .near = near};
+	cr_assert_eq(join_trace_within(trace, &graph, limits), ERR_NONE);
 	cr_assert_eq(anchor_trace(trace, &graph, sideband), ERR_NONE);
 	weaver_free(w);
 	tree_builder_free(b);
 }
 
-static size_t tell(uint64_t story_seed)
+static size_t tell(uint64_t story_seed, uint32_t near)
 {
 	struct task tasks[TASKS + 1] = {{0}};
 	struct aux_buffer buffers[CPUS] = {{.cpu = 0}, {.cpu = 1}};
@@ -249,8 +252,8 @@ static size_t tell(uint64_t story_seed)
 		events[0] = (struct flow_event){.kind = FLOW_TASK, .data = 1};
 		events[1] = (struct flow_event){.kind = FLOW_BEGIN, .to = calm_node(1, 0)};
 	}
-	make_trace(&sideband, cpus, events, &without, NULL);
-	make_trace(&sideband, cpus, events, &trace, &trees);
+	make_trace(&sideband, cpus, events, near, &without, NULL);
+	make_trace(&sideband, cpus, events, near, &trace, &trees);
 	const char *broken = trace_broken_promise(&trace);
 	cr_assert_null(broken, "story %llu: %s", (unsigned long long)story_seed, broken);
 	const char *differs = trace_difference(&trace, &without);
@@ -266,6 +269,12 @@ Test(segment_random, promises_are_kept_and_trees_change_nothing)
 	size_t trees = 0;
 
 	for (uint64_t i = 1; i <= STORIES; i++)
-		trees += tell(i);
+		trees += tell(i, 0);
 	cr_expect_gt(trees, 10 * STORIES, "%zu", trees);
+}
+
+Test(segment_random, promises_are_kept_when_joins_look_at_few_frames)
+{
+	for (uint64_t i = 1; i <= STORIES; i++)
+		tell(i, 1 + (uint32_t)(i % 4));
 }
