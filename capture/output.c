@@ -10,14 +10,8 @@
 #include <unistd.h>
 
 #include "common/bundle.h"
+#include "common/path.h"
 #include "common/tar_zst.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n > m && strcmp(text + n - m, end) == 0;
-}
 
 enum err output_begin(const char *name, const char *command, struct output *output,
 		      struct error *error)
@@ -43,7 +37,7 @@ enum err output_begin(const char *name, const char *command, struct output *outp
 	    snprintf(out.dir, sizeof out.dir, "%s.partial-%d", out.target, (int)getpid()) >=
 		    (int)sizeof out.dir)
 		return error_set(error, ERR_USAGE, "--output: name too long");
-	out.archive = ends_with(out.target, ".tar.zst");
+	out.archive = path_ends_in(out.target, ".tar.zst");
 	if (lstat(out.target, &st) == 0)
 		return error_set(error, ERR_USAGE, "%s exists: choose another --output",
 				 out.target);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/json_text.h"
+#include "common/path.h"
 #include "common/tar_zst.h"
 
 #define MANIFEST "manifest.json"
@@ -418,13 +419,6 @@ static enum err load_manifest(struct bundle *b, struct error *error)
 	return r.err;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool has_manifest(const char *dir)
 {
 	char path[PATH_MAX];
@@ -435,7 +429,7 @@ static bool has_manifest(const char *dir)
 
 bool bundle_is(const char *path)
 {
-	return ends_with(path, ".tar.zst") || has_manifest(path);
+	return path_ends_in(path, ".tar.zst") || has_manifest(path);
 }
 
 /* "tar --zstd -cf x.tar.zst DIR" puts all below one directory: b->dir becomes that one.
@@ -529,7 +523,7 @@ enum err bundle_open(const char *path, struct bundle *bundle, struct error *erro
 	char temporary[PATH_MAX];
 	enum err err = ERR_NONE;
 
-	if (ends_with(path, ".tar.zst")) {
+	if (path_ends_in(path, ".tar.zst")) {
 		err = open_archive(path, &b, temporary, sizeof temporary, error);
 	} else {
 		b.dir = arena_copy_string(&b.arena, path, strlen(path));

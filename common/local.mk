@@ -11,6 +11,7 @@ libcommon_a_SOURCES = \
   common/log.c common/log.h \
   common/map64.c common/map64.h \
   common/memory.c common/memory.h \
+  common/path.h \
   common/tar_zst.c common/tar_zst.h \
   common/vec.c common/vec.h
 libcommon_a_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS) $(ZSTD_CFLAGS)

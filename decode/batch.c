@@ -18,6 +18,7 @@
 #include "common/bundle.h"
 #include "common/json_text.h"
 #include "common/log.h"
+#include "common/path.h"
 #include "common/vec.h"
 #include "decode/pipeline.h"
 
@@ -73,19 +74,12 @@ static void capture_fail(struct capture *c, const char *why)
 
 static struct batch *collecting; /* nftw has no context argument */
 
-static bool ends_in(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-
-	return length > end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static bool is_named_as_capture(const char *base)
 {
 	/* perf.data.old is one, perf.data.fxt.gz and perf.data.json are results. */
 	if (strncmp(base, "perf.data", 9) == 0)
-		return !strstr(base, ".fxt") && !ends_in(base, ".json");
-	return ends_in(base, ".data") || ends_in(base, ".tar.zst");
+		return !strstr(base, ".fxt") && !path_ends_in(base, ".json");
+	return path_ends_in(base, ".data") || path_ends_in(base, ".tar.zst");
 }
 
 static int collect(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -174,13 +168,12 @@ static int capture_name_order(const void *a, const void *b)
 /* The report would take the place of a capture. */
 static enum err batch_check_report(const struct batch *b, struct error *error)
 {
-	struct stat report, capture;
+	struct stat report;
 
 	if (!b->o->report_junit || stat(b->o->report_junit, &report) != 0)
 		return ERR_NONE;
 	for (size_t i = 0; i < b->captures.count; i++)
-		if (stat(b->captures.items[i].path, &capture) == 0 &&
-		    capture.st_dev == report.st_dev && capture.st_ino == report.st_ino)
+		if (path_is_file(b->captures.items[i].path, &report))
 			return error_set(error, ERR_USAGE,
 					 "%s: is what is decoded; it would be overwritten",
 					 b->o->report_junit);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/path.h"
 #include "decode/hits.h"
 
 /* perf record --kcore puts the kernel's code and names beside the data. */
@@ -48,13 +49,6 @@ static void input_warn_missing(const struct options *o)
 		warn_missing("jitdump", o->jitdumps.items[i]);
 }
 
-static bool is_same_file(const char *path, const struct stat *st)
-{
-	struct stat other;
-
-	return stat(path, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
-}
-
 bool input_is(const struct input *in, const struct options *o, const char *path)
 {
 	struct stat st;
@@ -62,10 +56,10 @@ bool input_is(const struct input *in, const struct options *o, const char *path)
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
 		return false;
 	for (size_t i = 0; i < o->inputs.count; i++)
-		if (is_same_file(o->inputs.items[i], &st))
+		if (path_is_file(o->inputs.items[i], &st))
 			return true;
 	for (size_t i = 0; i < in->file.files.count; i++)
-		if (is_same_file(in->file.files.items[i].path, &st))
+		if (path_is_file(in->file.files.items[i].path, &st))
 			return true;
 	return false;
 }

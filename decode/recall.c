@@ -251,13 +251,11 @@ static bool recall_common(const struct recall *r, const struct past_stack *befor
 
 /* A situation beneath the same frames as A, from the root on, though the thread was elsewhere
  * before: tells the depth. */
-static void recall_beneath(const struct recall *r, const struct aligner *known,
-			   const struct past_stack *after, uint32_t row, uint64_t time_ns,
-			   double like, struct recalled *found)
+static void recall_beneath(const struct aligner *known, const struct past_stack *after,
+			   uint32_t row, uint64_t time_ns, double like, struct recalled *found)
 {
 	size_t n = known->chain.count, same = 0;
 
-	(void)r;
 	while (same < n && same < after->count && after->count < DEPTH_MAX &&
 	       known->chain.items[n - 1 - same].row == after->frames[after->count - 1 - same].row)
 		same++;
@@ -310,7 +308,7 @@ static void recall_situation(const struct recall *r, const struct aligner *known
 		found->situations++;
 		recalled_add(found, &vote);
 	}
-	recall_beneath(r, known, &after, like, time_ns, like_after, found);
+	recall_beneath(known, &after, like, time_ns, like_after, found);
 }
 
 /* The row of the first call that L0 makes; CALL_NONE = it makes none. */

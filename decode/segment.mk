@@ -30,8 +30,8 @@ libdecode_a_SOURCES += \
   decode/unwind.c decode/unwind.h
 
 check_PROGRAMS += decode/tests/segment_cases
-decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h \
+FAKE_CODE = decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_segment_cases_SOURCES = decode/tests/segment_cases.c $(FAKE_CODE) \
   decode/tests/trace_compare.c decode/tests/trace_compare.h \
   decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_cases_LDADD = libdecode.a $(COMMON_LIBS)
@@ -48,36 +48,28 @@ if HAVE_CRITERION
 check_PROGRAMS += decode/tests/callers_test decode/tests/goes_on_test decode/tests/path_test \
   decode/tests/precedent_test decode/tests/reach_test decode/tests/recall_test decode/tests/segment_random_test \
   decode/tests/tree_test
-decode_tests_tree_test_SOURCES = decode/tests/tree_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_tree_test_SOURCES = decode/tests/tree_test.c $(FAKE_CODE)
 decode_tests_tree_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_tree_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_callers_test_SOURCES = decode/tests/callers_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_callers_test_SOURCES = decode/tests/callers_test.c $(FAKE_CODE)
 decode_tests_callers_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_callers_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_recall_test_SOURCES = decode/tests/recall_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_recall_test_SOURCES = decode/tests/recall_test.c $(FAKE_CODE)
 decode_tests_recall_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_recall_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_goes_on_test_SOURCES = decode/tests/goes_on_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_goes_on_test_SOURCES = decode/tests/goes_on_test.c $(FAKE_CODE)
 decode_tests_goes_on_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_goes_on_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_path_test_SOURCES = decode/tests/path_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_path_test_SOURCES = decode/tests/path_test.c $(FAKE_CODE)
 decode_tests_path_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_path_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_reach_test_SOURCES = decode/tests/reach_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_reach_test_SOURCES = decode/tests/reach_test.c $(FAKE_CODE)
 decode_tests_reach_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_reach_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_precedent_test_SOURCES = decode/tests/precedent_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h
+decode_tests_precedent_test_SOURCES = decode/tests/precedent_test.c $(FAKE_CODE)
 decode_tests_precedent_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 decode_tests_precedent_test_LDADD = libdecode.a $(COMMON_LIBS) $(CRITERION_LIBS)
-decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c \
-  decode/tests/fake_code.c decode/tests/fake_code.h \
+decode_tests_segment_random_test_SOURCES = decode/tests/segment_random_test.c $(FAKE_CODE) \
   decode/tests/trace_compare.c decode/tests/trace_compare.h \
   decode/tests/trace_promises.c decode/tests/trace_promises.h
 decode_tests_segment_random_test_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

@@ -50,7 +50,6 @@ static bool joiner_continues(const struct joiner *j, long i, uint32_t l, long at
 {
 	uint32_t x = j->known.chain.items[at].row;
 	const struct call *lc = &j->thread->calls.items[l], *xc = &j->thread->calls.items[x];
-
 	long k = (long)j->known.chain.count - 1 - at;
 
 	if (lc->kind != xc->kind)

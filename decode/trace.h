@@ -57,7 +57,8 @@ struct call {
 	uint32_t parent; /* call index in its thread; CALL_NONE = none */
 	uint16_t flags;  /* CALL_* */
 	uint8_t kind;    /* enum call_kind */
-	bool expected;   /* passed by an exception: its function is that of the usual caller */
+	bool expected;   /* nothing of it was seen: its function is the usual one there, or for a
+	                    frame that an exception passed that of the usual caller */
 };
 _Static_assert(sizeof(struct call) == 32, "memory per call held: 32 bytes");
 

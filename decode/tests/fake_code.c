@@ -2,6 +2,7 @@
 #include "decode/tests/fake_code.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct graph graph;
@@ -209,4 +210,21 @@ void fake_branch(enum node_kind kind, uint64_t ip, uint64_t target_ip)
 	symbols.branches[i].kind = (uint8_t)kind;
 	if (kind == NODE_CALL || kind == NODE_CALL_INDIRECT)
 		symbols.called[symbols.called_count++] = ip + CALL_BYTES;
+}
+
+uint32_t fake_call(struct thread *thread, uint32_t func, node_id site, uint32_t parent,
+		   uint64_t start_ns, uint64_t end_ns)
+{
+	struct call c = {.start_ns = start_ns,
+			 .end_ns = end_ns,
+			 .what = fake_node(func, 0),
+			 .site = site,
+			 .parent = parent,
+			 .kind = CALL_FRAME};
+
+	if (site)
+		graph.hot[site].kind = NODE_CALL;
+	if (!vec_push(&thread->calls, c))
+		abort();
+	return (uint32_t)thread->calls.count - 1;
 }

@@ -5,6 +5,7 @@
 #define DECODE_TESTS_FAKE_CODE_H
 
 #include "decode/graph.h"
+#include "decode/trace.h"
 
 enum {
 	NODES_MAX = 4096,
@@ -62,5 +63,8 @@ uint64_t fake_ip(uint32_t func, uint64_t off);
 node_id fake_node(uint32_t func, uint64_t off);
 /* A branch that is there, whether it runs or not; to be said before its node is asked for. */
 void fake_branch(enum node_kind kind, uint64_t ip, uint64_t target_ip);
+/* Adds a call of a function, made at a site (0 = unknown); its row. */
+uint32_t fake_call(struct thread *thread, uint32_t func, node_id site, uint32_t parent,
+		   uint64_t start_ns, uint64_t end_ns);
 
 #endif

@@ -17,30 +17,15 @@ static struct thread thread;
 static struct precedents precedents;
 static node_id behind_g, behind_h;
 
-static uint32_t add_call(uint32_t func, node_id site, uint32_t parent, uint64_t start_ns,
-			 uint64_t end_ns)
-{
-	struct call c = {.start_ns = start_ns,
-			 .end_ns = end_ns,
-			 .what = fake_node(func, 0),
-			 .site = site,
-			 .parent = parent,
-			 .kind = CALL_FRAME};
-
-	graph.hot[site].kind = NODE_CALL;
-	cr_assert(vec_push(&thread.calls, c));
-	return (uint32_t)thread.calls.count - 1;
-}
-
 static void setup(void)
 {
 	fake_reset(H);
-	uint32_t bottom = add_call(MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
+	uint32_t bottom = fake_call(&thread, MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
 	for (uint64_t t = 0; t < ROUNDS * ROUND_NS; t += ROUND_NS) {
-		uint32_t f = add_call(F, fake_node(MAIN, 0x10), bottom, t + 1, t + 99);
+		uint32_t f = fake_call(&thread, F, fake_node(MAIN, 0x10), bottom, t + 1, t + 99);
 
-		add_call(G, fake_node(F, 0x10), f, t + 10, t + 40);
-		add_call(H, fake_node(F, 0x20), f, t + 50, t + 90);
+		fake_call(&thread, G, fake_node(F, 0x10), f, t + 10, t + 40);
+		fake_call(&thread, H, fake_node(F, 0x20), f, t + 50, t + 90);
 	}
 	behind_g = fake_node(F, 0x10 + CALL_BYTES);
 	behind_h = fake_node(F, 0x20 + CALL_BYTES);

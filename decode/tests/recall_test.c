@@ -21,30 +21,14 @@ static struct segment behind;
 static struct join join;
 static uint32_t bottom, round_of_loss;
 
-static uint32_t add_call(uint32_t func, node_id site, uint32_t parent, uint64_t start_ns,
-			 uint64_t end_ns)
-{
-	struct call c = {.start_ns = start_ns,
-			 .end_ns = end_ns,
-			 .what = fake_node(func, 0),
-			 .site = site,
-			 .parent = parent,
-			 .kind = CALL_FRAME};
-
-	if (site)
-		graph.hot[site].kind = NODE_CALL;
-	cr_assert(vec_push(&thread.calls, c));
-	return (uint32_t)thread.calls.count - 1;
-}
-
 static void add_round(uint64_t t)
 {
-	uint32_t f = add_call(F, fake_node(MAIN, 0x10), bottom, t + 1, t + 99);
-	uint32_t g = add_call(G, fake_node(F, 0x10), f, t + 10, t + 40);
+	uint32_t f = fake_call(&thread, F, fake_node(MAIN, 0x10), bottom, t + 1, t + 99);
+	uint32_t g = fake_call(&thread, G, fake_node(F, 0x10), f, t + 10, t + 40);
 
-	add_call(K, fake_node(G, 0x10), g, t + 20, t + 30);
-	uint32_t h = add_call(H, fake_node(F, 0x20), f, t + 50, t + 90);
-	add_call(K, fake_node(H, 0x10), h, t + 60, t + 80);
+	fake_call(&thread, K, fake_node(G, 0x10), g, t + 20, t + 30);
+	uint32_t h = fake_call(&thread, H, fake_node(F, 0x20), f, t + 50, t + 90);
+	fake_call(&thread, K, fake_node(H, 0x10), h, t + 60, t + 80);
 }
 
 static void chain_add(uint32_t row, uint32_t func, node_id wait)
@@ -57,9 +41,9 @@ static void chain_add(uint32_t row, uint32_t func, node_id wait)
 static void lose(uint64_t lost_ns, uint64_t at_ns, uint32_t func, node_id landed, uint64_t end_ns)
 {
 	uint64_t t = LOST_ROUND * ROUND_NS;
-	uint32_t f = add_call(F, fake_node(MAIN, 0x10), bottom, t + 1, t + lost_ns);
-	uint32_t g = add_call(G, fake_node(F, 0x10), f, t + 10, t + lost_ns);
-	uint32_t k = add_call(K, fake_node(G, 0x10), g, t + 20, t + lost_ns);
+	uint32_t f = fake_call(&thread, F, fake_node(MAIN, 0x10), bottom, t + 1, t + lost_ns);
+	uint32_t g = fake_call(&thread, G, fake_node(F, 0x10), f, t + 10, t + lost_ns);
+	uint32_t k = fake_call(&thread, K, fake_node(G, 0x10), g, t + 20, t + lost_ns);
 
 	for (uint32_t i = f; i <= k; i++)
 		thread.calls.items[i].flags = CALL_END_INFERRED;
@@ -67,11 +51,12 @@ static void lose(uint64_t lost_ns, uint64_t at_ns, uint32_t func, node_id landed
 	chain_add(g, G, fake_node(F, 0x10 + CALL_BYTES));
 	chain_add(f, F, fake_node(MAIN, 0x10 + CALL_BYTES));
 	chain_add(bottom, MAIN, 0);
-	uint32_t first = add_call(func, 0, CALL_NONE, t + at_ns, t + end_ns);
+	uint32_t first = fake_call(&thread, func, 0, CALL_NONE, t + at_ns, t + end_ns);
 	thread.calls.items[first].flags = CALL_START_INFERRED;
 	known.first_func = func;
 	known.has_first = true;
-	uint32_t level = add_call(graph.hot[landed].func, 0, CALL_NONE, t + at_ns, t + 99);
+	uint32_t level =
+		fake_call(&thread, graph.hot[landed].func, 0, CALL_NONE, t + at_ns, t + 99);
 	thread.calls.items[level].flags = CALL_ROOT;
 	cr_assert(vec_push(
 		&known.levels,
@@ -86,7 +71,7 @@ static void setup(void)
 	fake_reset(K);
 	thread = (struct thread){0};
 	known = (struct aligner){.graph = &graph, .g = graph_tables(&graph)};
-	bottom = add_call(MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
+	bottom = fake_call(&thread, MAIN, 0, CALL_NONE, 0, ROUNDS * ROUND_NS);
 	cr_assert(vec_push(&thread.segments,
 			   ((struct segment){.start_ns = 0, .end_ns = ROUNDS * ROUND_NS})));
 	for (uint64_t i = 0; i < LOST_ROUND; i++)
